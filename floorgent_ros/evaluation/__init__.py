@@ -1,0 +1,1 @@
+"""Protocols that compare predictions with the truth."""

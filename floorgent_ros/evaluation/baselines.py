@@ -1,0 +1,46 @@
+"""What a planner would assume without a prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from floorgent_ros.config import PredictorSettings
+from floorgent_ros.geometry import distance as distances
+from floorgent_ros.geometry.grid import FREE, UNKNOWN
+
+SATURATION_M = 40.0  # protocol E4: longer is as bad as unreachable
+
+Field = NDArray[np.float64]
+
+
+def saturated(field: Field) -> Field:
+    """(…) metres with inf and NaN; everything beyond `SATURATION_M`, or without a number, becomes it."""
+    return np.minimum(np.where(np.isnan(field), SATURATION_M, field), SATURATION_M)
+
+
+def unknown_is_free(states: NDArray[np.int8]) -> Field:
+    """The null hypothesis: only observed walls exist (section IV-E)."""
+    return _search(distances.dilate(_occupied(states), PredictorSettings.inflation_radius_m))
+
+
+def unknown_is_wall(states: NDArray[np.int8]) -> Field:
+    """The cautious planner: only what was seen free can be entered."""
+    walls = distances.dilate(_occupied(states), PredictorSettings.inflation_radius_m)
+    return _search(walls | (states != FREE))
+
+
+def best_multiple(nulls: list[Field], truths: list[Field]) -> float:
+    """The constant c ≥ 1 that makes Σ |min(c · d_0, 40 m) − d| smallest; cells of all cases, flat arrays."""
+    null, truth = np.concatenate(nulls), np.concatenate(truths)
+    candidates = np.arange(1.0, 3.01, 0.02)
+    errors = [np.abs(np.minimum(c * null, SATURATION_M) - truth).sum() for c in candidates]
+    return float(candidates[int(np.argmin(errors))])
+
+
+def _occupied(states: NDArray[np.int8]) -> NDArray[np.bool_]:
+    return (states != FREE) & (states != UNKNOWN)
+
+
+def _search(blocked: NDArray[np.bool_]) -> Field:
+    return distances.distance_fields(blocked[None])[0]

@@ -1,0 +1,209 @@
+"""Protocol E4: the error of predicted distances on simulated LIDAR maps, beside the planner's own guesses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from floorgent_ros.config import PredictorSettings
+from floorgent_ros.errors import PlanError
+from floorgent_ros.evaluation.baselines import (
+    SATURATION_M,
+    best_multiple,
+    saturated,
+    unknown_is_free,
+    unknown_is_wall,
+)
+from floorgent_ros.evaluation.cases import KINDS, Case, cases
+from floorgent_ros.geometry.grid import UNKNOWN, Window, crop
+from floorgent_ros.geometry.raster import rasterise_metres
+from floorgent_ros.plans.split import FloorFile, floors
+from floorgent_ros.predictor import DistanceField, DistancePredictor
+
+NOTICEABLE_M = 0.2  # cells where prediction and null are both closer than this are left out of the MAE
+RINGS_M = ((0.0, 5.0), (5.0, 10.0), (10.0, 20.0))  # straight-line distance from the viewpoint
+METHODS = ("prediction", "null", "multiple", "unknown_is_wall")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One case's counted cells: truth (C,), each method's distances (C,), saturated, m; radius (C,), m.
+
+    unreachable (C,) bool: the prediction is not finite. added_iou: mean over pairs of completions.
+    """
+
+    kind: str
+    building: str
+    truth: NDArray[np.float64]
+    methods: dict[str, NDArray[np.float64]]
+    unreachable: NDArray[np.bool_]
+    radius: NDArray[np.float64]
+    added_iou: float
+    seconds: float
+
+
+def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
+    """Compare a prediction and the baselines with a case's truth."""
+    states, counted = field.observation.states, case.counted
+    null = saturated(unknown_is_free(states))
+    methods = {
+        "prediction": saturated(field.distance.astype(float)),
+        "null": null,
+        "multiple": np.minimum(multiple * null, SATURATION_M),
+        "unknown_is_wall": saturated(unknown_is_wall(states)),
+    }
+    return Outcome(
+        kind=case.kind,
+        building=case.building,
+        truth=saturated(case.truth)[counted],
+        methods={name: distance[counted] for name, distance in methods.items()},
+        unreachable=~np.isfinite(field.distance[counted]),
+        radius=_radius(case.viewpoint)[counted],
+        added_iou=_added_iou(field),
+        seconds=sum(field.timings.values()) / 1e3,
+    )
+
+
+def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
+    """The protocol's figures over all cases of a kind together."""
+    truth = np.concatenate([o.truth for o in outcomes])
+    methods = {name: np.concatenate([o.methods[name] for o in outcomes]) for name in METHODS}
+    errors = {name: distance - truth for name, distance in methods.items()}
+    radius = np.concatenate([o.radius for o in outcomes])
+    noticed = np.maximum(np.abs(errors["prediction"]), np.abs(errors["null"])) >= NOTICEABLE_M
+    return {
+        "ratio": _ratio(errors, "prediction"),
+        "mae_m": float(np.abs(errors["prediction"][noticed]).mean()),
+        "null_mae_m": float(np.abs(errors["null"][noticed]).mean()),
+        "bias_m": float(errors["prediction"][noticed].mean()),
+        "null_bias_m": float(errors["null"][noticed].mean()),
+        "win_share": float(np.mean([_wins(o) for o in outcomes])),
+        "falsely_unreachable": float(np.concatenate([o.unreachable for o in outcomes]).mean()),
+        "cases": len(outcomes),
+        "ratio_multiple": _ratio(errors, "multiple"),
+        "ratio_unknown_is_wall": _ratio(errors, "unknown_is_wall"),
+        "ratio_by_distance": {
+            f"{low:.0f}-{high:.0f} m": _ratio(errors, "prediction", (radius >= low) & (radius < high))
+            for low, high in RINGS_M
+        },
+        "added_wall_iou": float(np.nanmean([o.added_iou for o in outcomes])),
+        "median_prediction_s": float(np.median([o.seconds for o in outcomes])),
+    }
+
+
+def evaluate(
+    predictor: DistancePredictor, chosen: list[FloorFile], fitted_on: list[FloorFile], seed: int = 0
+) -> dict[str, Any]:
+    """Run the protocol; fitted_on: floors on which the constant multiple of the null is fitted."""
+    multiples = fit_multiple(fitted_on, seed)
+    outcomes: dict[str, list[Outcome]] = defaultdict(list)
+    for floor in tqdm(chosen, desc="floors", unit="floor"):
+        for case in _safe_cases(floor, seed):
+            field = predictor.predict(case.grid, case.viewpoint, seed=seed)
+            outcomes[case.kind].append(judge(case, field, multiples[case.kind]))
+    if not outcomes:
+        raise PlanError("none of the floors gave a case; see the lines above")
+    report: dict[str, Any] = {kind: summarise(outcomes[kind]) for kind in KINDS}
+    report["per_building"] = {
+        kind: {name: summarise(group)["ratio"] for name, group in _by_building(outcomes[kind]).items()}
+        for kind in KINDS
+    }
+    report["multiple"] = multiples
+    report["seed"] = seed
+    report["model"] = predictor.description
+    return report
+
+
+def fit_multiple(fitted_on: list[FloorFile], seed: int) -> dict[str, float]:
+    """The best constant multiple of the null a kind, from one viewpoint a floor; 1 without floors."""
+    nulls: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
+    truths: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
+    for floor in tqdm(fitted_on, desc="fitting the null's multiple", unit="floor"):
+        for case in _safe_cases(floor, seed, viewpoints=1):
+            null = saturated(unknown_is_free(crop(case.grid, Window(case.viewpoint))))
+            nulls[case.kind].append(null[case.counted])
+            truths[case.kind].append(saturated(case.truth)[case.counted])
+    return {kind: best_multiple(nulls[kind], truths[kind]) if nulls[kind] else 1.0 for kind in KINDS}
+
+
+def table(report: dict[str, Any]) -> str:
+    """The report as text, a column a kind."""
+    first = report["scan"]
+    lines = [f"{'':28s}" + "".join(f"{kind:>10s}" for kind in KINDS)]
+    for key, value in first.items():
+        if not isinstance(value, dict):
+            lines.append(f"{key:28s}" + "".join(f"{report[kind][key]:10.3f}" for kind in KINDS))
+    for ring in first["ratio_by_distance"]:
+        figures = (report[kind]["ratio_by_distance"][ring] for kind in KINDS)
+        lines.append(f"{'ratio ' + ring:28s}" + "".join(f"{figure:10.3f}" for figure in figures))
+    for building in report["per_building"]["scan"]:
+        figures = (report["per_building"][kind].get(building, float("nan")) for kind in KINDS)
+        lines.append(f"{'ratio ' + building:28s}" + "".join(f"{figure:10.3f}" for figure in figures))
+    return "\n".join(lines)
+
+
+def main_from_cli(args: argparse.Namespace) -> int:
+    """`floorgent evaluate lidar`."""
+    data = Path(args.data)
+    indexed = (data / "index.json").is_file()
+    split = args.split if indexed else "all"
+    chosen = floors(data, split)
+    if args.floors:
+        chosen = chosen[: args.floors]
+    settings = PredictorSettings()
+    predictor = DistancePredictor.from_checkpoint(args.checkpoint, settings=settings)
+    report = evaluate(predictor, chosen, floors(data, "train") if indexed else [])
+    report["split"] = split
+    print(json.dumps(report, indent=2) if args.json else table(report))
+    return 0
+
+
+def _safe_cases(floor: FloorFile, seed: int, viewpoints: int = 4) -> Iterable[Case]:
+    """The floor's cases; a floor that cannot be used is said in one line and skipped."""
+    try:
+        yield from cases(floor, seed, viewpoints)
+    except PlanError as error:
+        tqdm.write(f"left out: {error}")
+
+
+def _ratio(
+    errors: dict[str, NDArray[np.float64]], method: str, cells: NDArray[np.bool_] | slice = slice(None)
+) -> float:
+    null = float(np.abs(errors["null"][cells]).sum())
+    return float(np.abs(errors[method][cells]).sum()) / null if null > 0 else float("nan")
+
+
+def _wins(outcome: Outcome) -> bool:
+    truth, methods = outcome.truth, outcome.methods
+    return bool(np.abs(methods["prediction"] - truth).sum() < np.abs(methods["null"] - truth).sum())
+
+
+def _by_building(outcomes: list[Outcome]) -> dict[str, list[Outcome]]:
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[outcome.building].append(outcome)
+    return dict(sorted(groups.items()))
+
+
+def _radius(viewpoint: tuple[float, float]) -> NDArray[np.float64]:
+    window = Window(viewpoint)
+    centres = np.stack(np.meshgrid(np.arange(256) + 0.5, np.arange(256) + 0.5), -1)
+    return np.asarray(np.linalg.norm(window.to_frame(centres) - viewpoint, axis=-1))
+
+
+def _added_iou(field: DistanceField) -> float:
+    """Mean intersection over union of the wall cells that two completions add to the unknown."""
+    unknown = field.observation.states == UNKNOWN
+    added = [rasterise_metres(walls, field.observation.window) & unknown for walls in field.completions]
+    shares = [np.sum(a & b) / np.sum(a | b) for a, b in combinations(added, 2) if np.any(a | b)]
+    return float(np.mean(shares)) if shares else float("nan")

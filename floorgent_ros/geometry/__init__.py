@@ -1,0 +1,1 @@
+"""Grids, line segments and distances: pure functions on NumPy arrays, no torch and no ROS."""

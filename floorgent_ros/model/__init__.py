@@ -1,0 +1,1 @@
+"""The network: encoder, decoder, sampling and checkpoints. Torch only."""

@@ -1,0 +1,78 @@
+"""Checkpoints: safetensors files that carry weights and the configuration they belong to."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from floorgent_ros.errors import CheckpointError
+from floorgent_ros.model.config import ModelConfig
+from floorgent_ros.model.network import FloorNet
+
+MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
+CURE = "give the path of a FloorGenT .safetensors file, or leave it empty for the shipped weights"
+
+
+def shipped() -> Path:
+    """Path of the weights that come with the package."""
+    return Path(__file__).resolve().parent.parent / "weights" / "floorgent.safetensors"
+
+
+def save_checkpoint(
+    path: Path, weights: dict[str, Tensor], config: ModelConfig, notes: dict[str, str] | None = None
+) -> None:
+    """Write weights in float16 with their configuration; a reader never sees half a file."""
+    metadata = {"config": json.dumps(asdict(config)), **(notes or {})}
+    stored = {name: tensor.detach().to("cpu", torch.float16).contiguous() for name, tensor in weights.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    save_file(stored, partial, metadata)
+    os.replace(partial, path)
+
+
+def load_checkpoint(path: Path | str | None = None) -> tuple[FloorNet, dict[str, str]]:
+    """Read a checkpoint (default: the shipped one) into a float32 network in evaluation mode, with its notes.
+
+    Raises `CheckpointError`, one line with path and cure.
+    """
+    path = Path(path) if path else shipped()
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such checkpoint; {CURE}")
+    if path.stat().st_size > MAX_BYTES:
+        raise CheckpointError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a checkpoint; {CURE}")
+    try:
+        with safe_open(path, "pt") as file:
+            notes = dict(file.metadata() or {})
+            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: broken ({error}); {CURE}") from None
+    config = _config(path, notes.pop("config", ""))
+    network = FloorNet(config)
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{path}: weights do not fit their configuration ({reason}); {CURE}") from None
+    return network.eval(), notes
+
+
+def _config(path: Path, text: str) -> ModelConfig:
+    try:
+        values: dict[str, Any] = json.loads(text)
+        known = {item.name for item in fields(ModelConfig)}
+        if set(values) != known:
+            raise CheckpointError(f"{path}: of another architecture (fields {sorted(set(values) ^ known)}); {CURE}")
+        config = ModelConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    except (ValueError, TypeError, AttributeError):
+        raise CheckpointError(f"{path}: carries no configuration; {CURE}") from None
+    if config.architecture != ModelConfig.architecture:
+        raise CheckpointError(f"{path}: architecture {config.architecture!r} is not known here; {CURE}")
+    return config

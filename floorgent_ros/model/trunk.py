@@ -1,0 +1,74 @@
+"""The causal transformer over segments, with a key/value cache for sampling."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+KeyValue = tuple[Tensor, Tensor]  # each (B, heads, length, D / heads)
+
+
+class TrunkLayer(nn.Module):
+    """Self-attention, cross-attention and a perceptron: appendix A, one position a segment.
+
+    As there, layer norm stands inside each branch and each branch is gated by ReZero.
+    """
+
+    def __init__(self, width: int, heads: int, feed: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.self_qkv = nn.Linear(width, 3 * width)
+        self.self_out = nn.Linear(width, width)
+        self.cross_q = nn.Linear(width, width)
+        self.cross_kv = nn.Linear(width, 2 * width)
+        self.cross_out = nn.Linear(width, width)
+        self.feed = nn.Sequential(nn.Linear(width, feed), nn.ReLU(), nn.Linear(feed, width))
+        self.drop = nn.Dropout(dropout)
+        self.gates = nn.Parameter(torch.full((3,), 0.3))
+
+    def context(self, context: Tensor) -> KeyValue:
+        """(B, S, D) context vectors → this layer's cross-attention keys and values, once an image."""
+        k, v = self.cross_kv(context).chunk(2, -1)
+        return self._split(k), self._split(v)
+
+    def forward(self, x: Tensor, cross: KeyValue, cache: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
+        """x: (B, n, D) all positions, or with a cache the next one only; returns output and grown cache."""
+        q, k, v = (self._split(part) for part in self.self_qkv(self.norms[0](x)).chunk(3, -1))
+        if cache is not None:
+            k, v = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=cache is None)
+        x = x + self.gates[0] * self.drop(self.self_out(self._join(y)))
+        y = functional.scaled_dot_product_attention(self._split(self.cross_q(self.norms[1](x))), *cross)
+        x = x + self.gates[1] * self.drop(self.cross_out(self._join(y)))
+        return x + self.gates[2] * self.drop(self.feed(self.norms[2](x))), (k, v)
+
+    def _split(self, x: Tensor) -> Tensor:  # (B, n, D) → (B, heads, n, D / heads)
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def _join(self, x: Tensor) -> Tensor:  # (B, heads, n, D / heads) → (B, n, D)
+        return x.transpose(1, 2).flatten(2)
+
+
+class Trunk(nn.Module):
+    """A stack of `TrunkLayer`; state t depends on the image and on segments before t only."""
+
+    def __init__(self, width: int, layers: int, heads: int, feed: int, dropout: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(TrunkLayer(width, heads, feed, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def context(self, context: Tensor) -> list[KeyValue]:
+        """Cross-attention keys and values of every layer."""
+        return [layer.context(context) for layer in self.layers]  # type: ignore[operator]
+
+    def forward(
+        self, x: Tensor, cross: list[KeyValue], cache: list[KeyValue] | None = None
+    ) -> tuple[Tensor, list[KeyValue]]:
+        """(B, n, D) → states (B, n, D) and each layer's cache."""
+        grown = []
+        for index, layer in enumerate(self.layers):
+            x, kept = layer(x, cross[index], cache[index] if cache is not None else None)
+            grown.append(kept)
+        return self.norm(x), grown

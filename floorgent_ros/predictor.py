@@ -1,0 +1,232 @@
+"""The whole pipeline without ROS: an occupancy grid and a viewpoint in, predicted distances out."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from floorgent_ros.config import ObservationSettings, PredictorSettings
+from floorgent_ros.errors import ConfigError
+from floorgent_ros.geometry import distance as distances
+from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
+from floorgent_ros.geometry.observation import Observation, observe
+from floorgent_ros.geometry.raster import rasterise_metres
+from floorgent_ros.geometry.segments import to_metres
+from floorgent_ros.model.checkpoint import load_checkpoint
+from floorgent_ros.model.network import FloorNet
+from floorgent_ros.model.sampling import Nucleus, sample
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceField:
+    """A prediction; all grids are (256, 256), row 0 = lowest y, axes of the map frame.
+
+    distance: float32, m, median over the completions, +inf unreachable, NaN observed occupied.
+    spread: float32, m. reach_probability: float32. occupancy: int8, share of completions in which a cell
+    is wall × 100, observed cells 100 or 0. completions: N arrays (K, 2, 2) float32 of predicted walls,
+    metres, map frame. origin, source: map frame, m. source_note: '' or one line on what was out of the ordinary.
+    timings: milliseconds a stage.
+    """
+
+    distance: NDArray[np.float32]
+    spread: NDArray[np.float32]
+    reach_probability: NDArray[np.float32]
+    occupancy: NDArray[np.int8]
+    completions: list[NDArray[np.float32]]
+    observation: Observation
+    origin: tuple[float, float]
+    source: tuple[float, float]
+    seed: int
+    horizon_m: float
+    source_note: str = ""
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+class DistancePredictor:
+    """Runs observation, completion and distance; reusable, one call at a time."""
+
+    def __init__(
+        self,
+        network: FloorNet,
+        *,
+        name: str = "network",
+        settings: PredictorSettings | None = None,
+        observation: ObservationSettings | None = None,
+    ) -> None:
+        """network: on its device, in its precision and in evaluation mode."""
+        self.network = network
+        self.name = name
+        self.settings = settings or PredictorSettings()
+        self.observation = observation or ObservationSettings()
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: str | Path | None = None,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        settings: PredictorSettings | None = None,
+        observation: ObservationSettings | None = None,
+    ) -> DistancePredictor:
+        """Load a checkpoint, by default the shipped one.
+
+        device: auto, cpu, cuda or cuda:N. precision: auto, float32, bfloat16 or float16. Raises
+        `CheckpointError` or `ConfigError`, one line each.
+        """
+        chosen = _device(device)
+        network, _ = load_checkpoint(path)
+        network.to(chosen, _precision(precision, chosen))
+        name = Path(path).name if path else "the shipped weights"
+        return cls(network, name=name, settings=settings, observation=observation)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.network.parameters()).device
+
+    @property
+    def horizon_m(self) -> float:
+        """How far from the viewpoint walls are predicted, m."""
+        return self.network.config.horizon_m
+
+    @property
+    def description(self) -> str:
+        """One line: checkpoint, device, number format, size."""
+        first = next(self.network.parameters())
+        size = sum(parameter.numel() for parameter in self.network.parameters())
+        precision = str(first.dtype).removeprefix("torch.")
+        threads = f", {torch.get_num_threads()} threads" if first.device.type == "cpu" else ""
+        return f"{self.name}: {size / 1e6:.1f} M parameters, {precision} on {first.device}{threads}"
+
+    def warm_up(self) -> None:
+        """Predict once in an empty map, so that the first real prediction is as fast as the next."""
+        cells = np.full((200, 200), UNKNOWN, np.int8)
+        cells[50:150, 50:150] = FREE
+        cells[50, 50:150] = cells[149, 50:150] = OCCUPIED
+        self.predict(OccupancyMap(cells, 0.05), (5.0, 5.0))
+
+    def predict(
+        self,
+        grid: OccupancyMap,
+        viewpoint: tuple[float, float],
+        *,
+        seed: int | None = None,
+        completions: int | None = None,
+    ) -> DistanceField:
+        """Predict distances from viewpoint (x, y), map frame, m; the same seed gives the same result.
+
+        A viewpoint in a blocked cell starts from the nearest open one within 1 m; one with no open cell near
+        it gets +inf everywhere: `source_note` says so, as it does of a viewpoint outside the map or without a
+        wall in sight.
+        """
+        settings = self.settings
+        seed = settings.seed if seed is None else seed
+        count = settings.completions if completions is None else completions
+        if count < 1:
+            raise ConfigError(f"completions = {count}: use at least 1")
+        watch = _Stopwatch()
+        with watch("observe"):
+            observation = observe(grid, viewpoint, self.observation)
+        with watch("complete"):
+            nucleus = Nucleus(settings.top_p, settings.temperature)
+            drawn = sample(self.network, observation.image, count, seed, nucleus)
+            walls = [to_metres(levels, observation.frame).astype(np.float32) for levels in drawn]
+        with watch("rasterise"):
+            rasters = np.stack([rasterise_metres(wall, observation.window) for wall in walls])
+            blocked = np.stack(
+                [distances.blocked(observation.states, raster, settings.inflation_radius_m) for raster in rasters]
+            )
+        with watch("distance"):
+            fields = distances.distance_fields(blocked)
+        with watch("summarise"):
+            return DistanceField(
+                distance=published_distance(fields, observation.states),
+                spread=distances.spread(fields).astype(np.float32),
+                reach_probability=distances.reach_probability(fields).astype(np.float32),
+                occupancy=_occupancy(rasters, observation.states),
+                completions=walls,
+                observation=observation,
+                origin=observation.window.origin,
+                source=(float(viewpoint[0]), float(viewpoint[1])),
+                seed=seed,
+                horizon_m=self.horizon_m,
+                source_note=_note(grid, viewpoint, observation, blocked),
+                timings=watch.milliseconds,
+            )
+
+
+def published_distance(fields: NDArray[np.float64], states: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Median of (N, 256, 256) distance fields; NaN where the states are observed occupied (decision 5)."""
+    distance = distances.median(fields).astype(np.float32)
+    distance[states == OCCUPIED] = np.nan
+    return distance
+
+
+def _occupancy(rasters: NDArray[np.bool_], states: NDArray[np.int8]) -> NDArray[np.int8]:
+    share = np.rint(100 * rasters.mean(0)).astype(np.int8)
+    return np.where(states == UNKNOWN, share, states).astype(np.int8)
+
+
+def _note(
+    grid: OccupancyMap, viewpoint: tuple[float, float], observation: Observation, blocked: NDArray[np.bool_]
+) -> str:
+    """One line on a viewpoint that is out of the ordinary, or ''."""
+    column, row = grid.to_cell(viewpoint)
+    height, width = grid.cells.shape
+    where = f"viewpoint ({viewpoint[0]:.2f}, {viewpoint[1]:.2f})"
+    notes = []
+    if not (0 <= column < width and 0 <= row < height):
+        notes.append(f"{where} is outside the map")
+    if len(observation.walls) == 0:
+        notes.append(f"no wall in sight of {where}")
+    centre = WINDOW_CELLS // 2
+    if blocked[:, centre, centre].any():
+        moved = all(distances.start_cell(cells) is not None for cells in blocked)
+        fate = "the search starts at the nearest open cell" if moved else "no open cell within 1 m, nothing reachable"
+        notes.append(f"{where} is within the inflation of a wall: {fate}")
+    return "; ".join(notes)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"device = {name!r}: use auto, cpu, cuda or cuda:N") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device = {name!r}: use auto, cpu, cuda or cuda:N")
+    if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
+        raise ConfigError(f"device = {name!r}: torch sees no such GPU here; use auto or cpu")
+    return device
+
+
+def _precision(name: str, device: torch.device) -> torch.dtype:
+    if name == "auto":
+        return torch.float16 if device.type == "cuda" else torch.float32
+    if name not in PRECISIONS:
+        raise ConfigError(f"precision = {name!r}: use auto, {', '.join(PRECISIONS)}")
+    return PRECISIONS[name]
+
+
+class _Stopwatch:
+    """Milliseconds by stage."""
+
+    def __init__(self) -> None:
+        self.milliseconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        self.milliseconds[stage] = 1e3 * (time.perf_counter() - begun)

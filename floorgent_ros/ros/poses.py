@@ -1,0 +1,165 @@
+"""Where the robot is: from tf2, or from a topic of PoseStamped or Odometry messages."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+
+from floorgent_ros.config import NodeSettings
+from floorgent_ros.errors import ConfigError
+from floorgent_ros.ros.conversions import clean_frame
+from floorgent_ros.ros.listener import Listener
+from floorgent_ros.ros.steady_time import steady_timer
+
+TF_PERIOD_S = 0.2
+
+
+@dataclass(frozen=True)
+class Pose:
+    """The robot's position in a frame. arrived: time.monotonic() when the node got it, s."""
+
+    x: float
+    y: float
+    frame: str
+    stamp: Time
+    arrived: float
+
+
+class PoseSource(Protocol):
+    """Knows the robot's newest pose, or why there is none."""
+
+    def pose_in(self, frame: str) -> Pose | str:
+        """The newest pose in the frame, or one line that says what is missing and the cure."""
+        ...
+
+    def missing(self) -> str:
+        """One line about what is waited for before any map, '' once it has come."""
+        ...
+
+    def adapt(self) -> None:
+        """Follow what changed in the ROS graph."""
+        ...
+
+
+class TopicPose:
+    """The newest pose of a PoseStamped or Odometry topic; it must be given in the map's frame."""
+
+    def __init__(self, node: Node, message_type: type, topic: str, on_pose: Callable[[], None]) -> None:
+        self._on_pose = on_pose
+        self._pose: Pose | None = None
+        self._refusal = ""
+        self._listener = Listener(node, message_type, topic, self._receive)
+
+    def pose_in(self, frame: str) -> Pose | str:
+        """The newest pose; a line when there is none, or none that can be used, or another frame's."""
+        if self._refusal:
+            return f"pose on {self._listener.topic} refused: {self._refusal}"
+        if self._pose is None:
+            return self.missing()
+        if self._pose.frame != frame:
+            return (
+                f"the pose on {self._listener.topic} is in frame '{self._pose.frame}', the map in '{frame}': "
+                "publish it in the map's frame or set pose_source to tf"
+            )
+        return self._pose
+
+    def missing(self) -> str:
+        """One line about the topic that is waited for, '' once a usable pose has come."""
+        return "" if self._pose else f"no pose yet on {self._listener.describe()}"
+
+    def adapt(self) -> None:
+        """Open the subscriptions that the topic's publishers need."""
+        self._listener.adapt()
+
+    def _receive(self, message: PoseStamped | Odometry) -> None:
+        arrived = time.monotonic()
+        pose = message.pose if isinstance(message, PoseStamped) else message.pose.pose
+        x, y = pose.position.x, pose.position.y
+        self._refusal = "" if math.isfinite(x) and math.isfinite(y) else f"position ({x}, {y}) is not finite"
+        if not self._refusal:
+            self._pose = Pose(x, y, clean_frame(message.header.frame_id), message.header.stamp, arrived)
+        self._on_pose()
+
+
+class TfPose:
+    """The robot's frame looked up in tf: the latest transform, never an assumed one.
+
+    lookup: (target frame, source frame) → the latest transform; it raises one of `errors` when it has none.
+    """
+
+    def __init__(
+        self,
+        base_frame: str,
+        lookup: Callable[[str, str], TransformStamped],
+        errors: tuple[type[Exception], ...],
+    ) -> None:
+        self._base_frame = clean_frame(base_frame)
+        self._lookup = lookup
+        self._errors = errors
+
+    def pose_in(self, frame: str) -> Pose | str:
+        """The robot's latest position in the frame, or tf's reason for having none."""
+        try:
+            transform = self._lookup(frame, self._base_frame)
+        except self._errors as error:
+            reason = " ".join(str(error).split())
+            return (
+                f"no transform from '{self._base_frame}' to '{frame}' on /tf and /tf_static: {reason} "
+                "(is robot_base_frame right, does the robot publish tf?)"
+            )
+        x, y = transform.transform.translation.x, transform.transform.translation.y
+        if not (math.isfinite(x) and math.isfinite(y)):
+            return f"the transform from '{self._base_frame}' to '{frame}' is not finite: ({x}, {y})"
+        return Pose(x, y, frame, transform.header.stamp, time.monotonic())
+
+    def missing(self) -> str:
+        """Nothing: without a map it is not known between which frames to look."""
+        return ""
+
+    def adapt(self) -> None:
+        """Nothing to do: the tf2 listener has its own subscriptions."""
+
+
+def pose_source(node: Node, settings: NodeSettings, on_pose: Callable[[], None]) -> PoseSource:
+    """The source that the settings ask for; `on_pose` is called whenever the pose may have changed.
+
+    Raises `ConfigError` when tf is asked for and tf2_ros is not installed.
+    """
+    kind = settings.pose_source
+    if kind == "auto":
+        kind = "tf" if _has_tf() else "pose"
+    if kind == "tf" and not _has_tf():
+        raise ConfigError(
+            "pose_source = tf, but there is no tf2_ros: install it or set pose_source to pose or odometry"
+        )
+    if kind == "tf":
+        return _tf_pose(node, settings.robot_base_frame, on_pose)
+    message_type = PoseStamped if kind == "pose" else Odometry
+    return TopicPose(node, message_type, settings.pose_topic, on_pose)
+
+
+def _has_tf() -> bool:
+    return importlib.util.find_spec("tf2_ros") is not None
+
+
+def _tf_pose(node: Node, base_frame: str, on_pose: Callable[[], None]) -> TfPose:
+    tf2_ros: Any = importlib.import_module("tf2_ros")
+    time_module: Any = importlib.import_module("rclpy.time")
+    buffer = tf2_ros.Buffer(node=node)
+    listener = tf2_ros.TransformListener(buffer, node, spin_thread=False)
+
+    def lookup(target: str, source: str, _keep: Any = listener) -> TransformStamped:
+        return buffer.lookup_transform(target, source, time_module.Time())
+
+    steady_timer(node, TF_PERIOD_S, on_pose)
+    return TfPose(base_frame, lookup, (tf2_ros.TransformException,))

@@ -1,0 +1,1 @@
+"""A simulated robot: LIDAR, mapper and walk, shared by the demo, training and evaluation."""

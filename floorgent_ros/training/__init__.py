@@ -1,0 +1,1 @@
+"""Samples from simulated observations, and the training loop."""

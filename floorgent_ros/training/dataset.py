@@ -1,0 +1,179 @@
+"""Samples on disk: drawn once in parallel, read by memory map, turned and batched by length.
+
+A folder of samples holds ``images.npy`` (N, L, L / 4) uint8, four states a byte; ``walls.npy`` (M, 4)
+uint8; ``offsets.npy`` (N + 1,) int64, sample i owning walls offsets[i] to offsets[i + 1]. One encoded
+example: a state byte 0b10010010 is free, unknown… read from the lowest two bits (0 unknown, 1 free,
+2 occupied).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from floorgent_ros.errors import FloorgentError, PlanError
+from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
+from floorgent_ros.geometry.raster import rasterise
+from floorgent_ros.model.network import Batch
+from floorgent_ros.model.sequence import Layout
+from floorgent_ros.plans.split import FloorFile
+from floorgent_ros.simulation.site import Site
+from floorgent_ros.training.samples import SYMMETRIES, Sample, draw_sample
+
+_STATES = np.array([UNKNOWN, FREE, OCCUPIED, UNKNOWN], np.int8)
+_CHUNK = 64  # samples a worker draws in one task
+
+
+def pack(image: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """(L, L) states → (L, L / 4) bytes."""
+    codes = (image == FREE).astype(np.uint8) + 2 * (image == OCCUPIED).astype(np.uint8)
+    quads = codes.reshape(len(image), -1, 4)
+    return (quads << np.array([0, 2, 4, 6], np.uint8)).sum(2, dtype=np.uint8)
+
+
+def unpack(packed: NDArray[np.uint8]) -> NDArray[np.int8]:
+    """(L, L / 4) bytes → (L, L) states."""
+    codes = (packed[:, :, None] >> np.array([0, 2, 4, 6], np.uint8)) & 3
+    return _STATES[codes].reshape(len(packed), -1)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A task of a worker: samples of given floors with a seed of its own."""
+
+    floors: tuple[FloorFile, ...]
+    seed: int
+    horizon_m: float
+
+
+def prepare(
+    folder: Path, floors: list[FloorFile], count: int, horizon_m: float, seed: int, workers: int
+) -> None:
+    """Draw `count` samples into the folder, floors in turn; nothing is left behind when it fails."""
+    order = np.sort(np.arange(count) % len(floors))  # a worker reads few floors
+    tasks = [
+        Draw(tuple(floors[i] for i in order[first : first + _CHUNK]), seed * 1_000_003 + first, horizon_m)
+        for first in range(0, count, _CHUNK)
+    ]
+    images = np.zeros((count, WINDOW_CELLS, WINDOW_CELLS // 4), np.uint8)
+    walls: list[NDArray[np.uint8]] = []
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        for samples in tqdm(pool.imap(draw_many, tasks), total=len(tasks), desc="drawing samples", unit="batch"):
+            for image, wall in samples:
+                images[len(walls)] = image
+                walls.append(wall)
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "walls.npy", np.concatenate(walls))
+    np.save(folder / "images.npy", images)
+    offsets = np.concatenate([[0], np.cumsum([len(wall) for wall in walls])])
+    np.save(folder / "offsets.npy", offsets)  # last: its presence says that the folder is whole
+
+
+def draw_many(task: Draw) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+    """Draw a task's samples, packed. A floor that gives none is replaced by the task's next."""
+    rng = np.random.default_rng(task.seed)
+    sites: dict[Path, Site | None] = {}
+    out: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
+    turn = 0
+    while len(out) < len(task.floors):
+        floor = task.floors[turn % len(task.floors)]
+        turn += 1
+        if turn > 4 * len(task.floors):
+            raise PlanError(f"{floor.path}: no viewpoint on this floor nor on the ones beside it")
+        try:
+            if floor.path not in sites:
+                sites[floor.path] = Site.of(floor.read())
+            site = sites[floor.path]
+            if site is None:
+                continue
+            sample = draw_sample(site, task.horizon_m, rng)
+        except FloorgentError as error:
+            sites[floor.path] = None
+            tqdm.write(f"left out: {error}")
+            continue
+        out.append((pack(sample.image), sample.walls.astype(np.uint8)))
+    return out
+
+
+class SampleFolder:
+    """Random access to a prepared folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raise `PlanError` when the folder is not whole."""
+        try:
+            self._offsets = np.load(folder / "offsets.npy")
+            self._images = np.load(folder / "images.npy", mmap_mode="r")
+            self._walls = np.load(folder / "walls.npy")
+        except (OSError, ValueError) as error:
+            raise PlanError(f"{folder}: samples missing or broken ({error}); delete the folder to draw again") from None
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(N,) walls of each sample."""
+        lengths: NDArray[np.int64] = np.diff(self._offsets)
+        return lengths
+
+    def __getitem__(self, index: int) -> Sample:
+        walls = self._walls[self._offsets[index] : self._offsets[index + 1]].astype(np.int64)
+        return Sample(unpack(self._images[index]), walls)
+
+
+def collate(samples: list[Sample], layout: Layout, max_segments: int) -> Batch:
+    """Encode, pad and stack samples; the farthest walls of a sample over max_segments are left out."""
+    rows = [layout.encode(sample.walls)[:max_segments] for sample in samples]
+    levels = [layout.decode(row) for row in rows]
+    lengths = np.array([len(row) for row in rows])
+    padded = np.zeros((len(rows), max(1, lengths.max()), rows[0].shape[1]), np.int64)
+    padded_levels = np.zeros((*padded.shape[:2], 4), np.int64)
+    for index, (row, level) in enumerate(zip(rows, levels, strict=True)):
+        padded[index, : len(row)], padded_levels[index, : len(row)] = row, level
+    raster = np.stack([rasterise(level.reshape(-1, 2, 2) + 0.5) for level in levels])
+    return Batch(
+        torch.from_numpy(np.stack([sample.image for sample in samples])),
+        torch.from_numpy(padded),
+        torch.from_numpy(padded_levels),
+        torch.from_numpy(lengths),
+        torch.from_numpy(raster),
+    )
+
+
+def batches(
+    samples: SampleFolder, layout: Layout, size: int, max_segments: int, seed: int, first: int = 0
+) -> Iterator[Batch]:
+    """Endless shuffled, turned batches of similar length; batch k depends on seed and k only.
+
+    first: the batch to begin with, for exact resume.
+    """
+    per_epoch = len(samples) // size
+    if per_epoch == 0:
+        raise PlanError(f"{len(samples)} samples do not fill a batch of {size}; draw more")
+    step = first
+    while True:
+        epoch, within = divmod(step, per_epoch)
+        order = _epoch_order(samples.lengths, size, seed, epoch)
+        for batch in range(within, per_epoch):
+            rng = np.random.default_rng((seed, epoch, batch))
+            chosen = order[batch]
+            yield collate([samples[i].turned(int(rng.integers(SYMMETRIES))) for i in chosen], layout, max_segments)
+        step = (epoch + 1) * per_epoch
+
+
+def _epoch_order(lengths: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """(batches, size) indices: shuffled, sorted by length within blocks of 32 batches, batches shuffled."""
+    rng = np.random.default_rng((seed, epoch))
+    order = rng.permutation(len(lengths))[: len(lengths) // size * size]
+    block = 32 * size
+    for first in range(0, len(order), block):
+        part = order[first : first + block]
+        order[first : first + block] = part[np.argsort(lengths[part], kind="stable")]
+    return rng.permutation(order.reshape(-1, size))

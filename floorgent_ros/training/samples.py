@@ -1,0 +1,93 @@
+"""One training sample: a simulated observation and the walls that it does not show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from floorgent_ros.geometry.observation import observe
+from floorgent_ros.geometry.segments import canonical_walls, unseen_walls
+from floorgent_ros.simulation.lidar import LidarSettings, Scene
+from floorgent_ros.simulation.site import Site, WalkSettings, walk, with_clutter
+
+SYMMETRIES = 8
+
+
+@dataclass(frozen=True)
+class Sample:
+    """image: (L, L) int8 of −1/0/100, the network's input. walls: (N, 4) int64 unseen walls, levels."""
+
+    image: NDArray[np.int8]
+    walls: NDArray[np.int64]
+
+    def turned(self, symmetry: int) -> Sample:
+        """Apply one of the eight signed permutations (section IV-A1), 0 ≤ symmetry < 8; 0 is the identity."""
+        swap, mirror_x, mirror_y = symmetry & 4, symmetry & 1, symmetry & 2
+        image, walls, top = self.image, self.walls, self.image.shape[0] - 1
+        if swap:
+            image, walls = image.T, walls[:, [1, 0, 3, 2]]
+        if mirror_x:
+            image, walls = image[:, ::-1], walls * (-1, 1, -1, 1) + (top, 0, top, 0)
+        if mirror_y:
+            image, walls = image[::-1], walls * (1, -1, 1, -1) + (0, top, 0, top)
+        return Sample(np.ascontiguousarray(image), walls)
+
+
+def draw_settings(rng: np.random.Generator) -> WalkSettings:
+    """Draw how the robot observes: half single scans, half walks; sensors and maps as they are in use.
+
+    Half of the sensors are the evaluation's (10 m, 1440 rays, exact), so that neither is out of
+    distribution.
+    """
+    walks = rng.random() < 0.5
+    clean = rng.random() < 0.5
+    lidar = LidarSettings()
+    if not clean:
+        lidar = LidarSettings(
+            rays=int(rng.choice([360, 720, 1440])),
+            range_m=float(rng.uniform(5.0, 15.0)),
+            noise_m=float(rng.uniform(0.0, 0.03)),
+            dropout=float(rng.choice([0.0, rng.uniform(0.0, 0.2)])),
+        )
+    settings = WalkSettings(scans=int(rng.integers(2, 13)) if walks else 1, lidar=lidar)
+    if clean:
+        return settings
+    return replace(
+        settings,
+        resolution=float(rng.choice([0.025, 0.05, 0.05, 0.10])),
+        map_yaw=float(rng.choice([0.0, rng.uniform(-np.pi, np.pi)])),
+        jitter_m=float(rng.uniform(0.0, 0.03)),
+        jitter_rad=float(rng.uniform(0.0, 0.006)),
+    )
+
+
+def draw_sample(site: Site, horizon_m: float, rng: np.random.Generator) -> Sample:
+    """Walk through the site, observe, and keep the walls within the horizon that are not seen."""
+    settings = draw_settings(rng)
+    scene = site.scene
+    if settings != WalkSettings(scans=settings.scans):
+        scene = _disturbed(site, rng)
+    grid, viewpoint = walk(site, site.draw_viewpoint(rng), settings, rng, scene)
+    observation = observe(grid, viewpoint)
+    walls = canonical_walls(site.plan.segments, observation.frame, horizon_m)
+    return Sample(observation.image, unseen_walls(walls, observation.image))
+
+
+def _disturbed(site: Site, rng: np.random.Generator) -> Scene:
+    """Draw a scene with thick walls, glass that the LIDAR misses, or furniture."""
+    scene = site.scene
+    windows = site.plan.windows
+    if len(windows) and rng.random() < 0.3:
+        seen = windows[rng.random(len(windows)) > rng.uniform(0.0, 0.6)]
+        scene = Scene.from_segments(np.concatenate([site.plan.walls, seen]))
+        if scene.cells.shape != site.scene.cells.shape:  # a window was the outermost segment
+            scene = site.scene
+    if rng.random() < 0.3:
+        thick = Scene.from_segments(site.plan.segments, thickness_m=float(rng.choice([0.10, 0.15])))
+        scene = scene.with_cells(scene.cells | thick.cells)
+    if rng.random() < 0.4:
+        area = float(site.indoor.sum()) * scene.resolution**2
+        scene = with_clutter(scene, site.indoor, int(area * rng.uniform(0.01, 0.12)), rng)
+    return scene

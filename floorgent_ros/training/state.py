@@ -1,0 +1,65 @@
+"""A training run on disk: weights, averages, optimiser and counters in one safetensors file, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from floorgent_ros.errors import CheckpointError
+
+
+@dataclass
+class Progress:
+    """Counters of a run; history holds [seconds, training bits, validation bits] a row."""
+
+    step: int = 0
+    seconds: float = 0.0
+    best_bits: float = float("inf")
+    history: list[list[float]] = field(default_factory=list)
+
+
+def save_state(
+    path: Path, network: nn.Module, average: dict[str, Tensor], optimiser: torch.optim.Optimizer, progress: Progress
+) -> None:
+    """Write the whole state; the previous one stays until the new one is complete."""
+    tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
+    tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
+    tensors["rng"] = torch.get_rng_state()
+    for name, parameter in network.named_parameters():
+        for key, value in optimiser.state[parameter].items():
+            tensors[f"optimiser.{name}.{key}"] = torch.as_tensor(value)
+    stored = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    partial = path.with_suffix(".partial")
+    save_file(stored, partial, {"progress": json.dumps(vars(progress))})
+    os.replace(partial, path)
+
+
+def load_state(
+    path: Path, network: nn.Module, average: dict[str, Tensor], optimiser: torch.optim.Optimizer
+) -> Progress:
+    """Restore what `save_state` wrote; raises `CheckpointError` in one line."""
+    try:
+        with safe_open(path, "pt") as file:
+            values: dict[str, Any] = json.loads((file.metadata() or {})["progress"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        network.load_state_dict(_part(tensors, "model."))
+        average.update(_part(tensors, "average."))
+        for name, parameter in network.named_parameters():
+            optimiser.state[parameter] = _part(tensors, f"optimiser.{name}.")
+        torch.set_rng_state(tensors["rng"])
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{path}: cannot resume ({reason}); start without --resume in a new folder") from None
+    return Progress(**values)
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

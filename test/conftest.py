@@ -1,0 +1,54 @@
+"""Surroundings of all tests, set before anything imports rclpy: a DDS domain of their own, on loopback only.
+
+Child processes of the tests inherit them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO
+
+import matplotlib as mpl
+
+import floorgent_ros
+
+DOMAINS = range(
+    1, 102
+)  # 0 is where robots live; above 101 the ports collide with those of outgoing connections
+
+
+def claim_domain() -> tuple[int, IO[str]]:
+    """Return a ROS domain that no other test run on this machine uses, and the lock that says so."""
+    for domain in random.Random().sample(DOMAINS, len(DOMAINS)):
+        path = Path(tempfile.gettempdir(), f"floorgent_ros_test_domain_{domain}")
+        lock = path.open("a", encoding="utf-8")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            continue
+        return domain, lock
+    raise RuntimeError("all ROS domains are in use by other test runs: wait for one of them to end")
+
+
+DOMAIN, DOMAIN_LOCK = claim_domain()  # the lock holds until this process ends
+LOGS = tempfile.TemporaryDirectory(prefix="floorgent_ros_test_log_")
+
+mpl.use("Agg")  # no test opens a window
+os.environ.update(
+    ROS_DOMAIN_ID=str(DOMAIN),
+    ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
+    ROS_LOG_DIR=LOGS.name,
+    ROS_PYTHON_CHECK_FIELDS="1",  # a wrong type in a message field raises
+)
+os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)
+
+
+def pytest_report_header() -> str:
+    """Say whose code runs: the working tree's or an installed package's."""
+    return f"floorgent_ros: {Path(floorgent_ros.__file__).parent}, ROS domain {DOMAIN}"

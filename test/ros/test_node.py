@@ -1,0 +1,376 @@
+"""The node in this process, with a predictor of a few lines: what goes in, what comes out, what is said."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import Any
+
+import numpy as np
+import pytest
+import rclpy
+from nav_msgs.msg import OccupancyGrid, Odometry
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
+from ros_harness import Bench, FakePredictor, Robot, map_message, odometry_message, pose_message, room
+from sensor_msgs.msg import Image
+from visualization_msgs.msg import MarkerArray
+
+from floorgent_ros.msg import DistanceGrid
+from floorgent_ros.ros import floorgent_node
+from floorgent_ros.ros.floorgent_node import FloorgentNode
+
+VOLATILE = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.VOLATILE)
+VISUALS = {
+    "floorgent/occupancy": OccupancyGrid,
+    "floorgent/distance_map": OccupancyGrid,
+    "floorgent/walls": MarkerArray,
+    "floorgent/observation": Image,
+}
+
+
+@pytest.fixture
+def predictor() -> FakePredictor:
+    return FakePredictor()
+
+
+def started(bench: Bench, predictor: FakePredictor, **parameters: Any) -> FloorgentNode:
+    """The node with poses from a topic and no needless waits."""
+    return bench.floorgent(predictor, **{"pose_source": "pose", "max_rate": 100.0, **parameters})
+
+
+def test_map_and_pose_become_a_distance_grid_with_their_stamps_and_frame(
+    bench: Bench, predictor: FakePredictor
+) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor, completions=3, seed=5)
+    robot.connected()
+    robot.poses.publish(pose_message(2.0, 1.5, stamp_s=11))
+    robot.maps.publish(map_message(stamp_s=12, frame="/map", origin=(-1.0, 2.0), yaw=0.5))
+    bench.until(lambda: distances, "a result")
+    (message,) = distances
+    assert (message.header.stamp.sec, message.header.frame_id) == (12, "map")
+    assert message.pose_stamp.sec == 11
+    assert (message.source.x, message.source.y) == (2.0, 1.5)
+    assert (message.completions, message.seed) == (3, 5)
+    assert 0 < message.latency_s < 20
+    ((grid, viewpoint, _, _),) = predictor.asked
+    assert np.array_equal(grid.cells, room())
+    assert (grid.origin, viewpoint) == ((-1.0, 2.0), (2.0, 1.5))
+    assert grid.yaw == pytest.approx(0.5)
+
+
+def test_growing_shrinking_and_shifting_maps_are_each_predicted(
+    bench: Bench, predictor: FakePredictor
+) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    for count, (rows, columns, shift) in enumerate([(60, 80, 0.0), (90, 120, -0.317), (40, 50, 0.123)], 1):
+        robot.maps.publish(map_message(room(rows, columns), origin=(shift, 2 * shift), stamp_s=count))
+        bench.until(lambda wanted=count: len(distances) == wanted, f"result {count}")
+        assert distances[-1].header.stamp.sec == count
+        assert predictor.asked[-1][0].cells.shape == (rows, columns)
+
+
+def test_nothing_is_predicted_twice_for_the_same_map_and_pose(bench: Bench, predictor: FakePredictor) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor, republish_period=0)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message(stamp_s=1))
+    bench.until(lambda: distances, "a result")
+    robot.maps.publish(map_message(stamp_s=2))  # slam_toolbox sends the same map with a new stamp
+    robot.poses.publish(pose_message(2.3))
+    bench.spin_for(0.3)
+    assert len(predictor.asked) == len(distances) == 1
+    robot.poses.publish(pose_message(2.6))
+    bench.until(lambda: len(distances) == 2, "a result after travel")
+    assert distances[-1].header.stamp.sec == 2  # the newest message of that map
+    assert len(predictor.asked) == 2
+
+
+def test_newest_map_wins_while_a_prediction_runs(bench: Bench, predictor: FakePredictor) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    node = started(bench, predictor)
+    robot.connected()
+    predictor.go.clear()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message(stamp_s=1))
+    bench.until(lambda: predictor.asked, "the first prediction")
+    for count in range(2, 30):
+        robot.maps.publish(map_message(room(60 + count), stamp_s=count))
+        bench.until(lambda wanted=count: node._maps.latest.stamp.sec == wanted, f"map {count}")
+    predictor.go.set()
+    bench.until(lambda: distances and distances[-1].header.stamp.sec == 29, "the newest map's result")
+    assert len(predictor.asked) == 2
+
+
+@pytest.mark.parametrize("qos", [VOLATILE, qos_profile_sensor_data], ids=["volatile", "best effort"])
+def test_volatile_map_publisher_is_heard_and_the_topic_named(
+    bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str], qos: QoSProfile
+) -> None:
+    robot = Robot(bench, map_qos=qos)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    bench.until(lambda: distances, "a result")
+    assert "/map offers incompatible QoS" in capfd.readouterr().err
+
+
+def test_late_joiner_gets_the_last_result_on_every_topic(bench: Bench, predictor: FakePredictor) -> None:
+    robot = Robot(bench)
+    node = started(bench, predictor, republish_period=0)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message(stamp_s=3))
+    bench.until(lambda: node._published, "a result")
+    assert all(visual.message is None for visual in node._outputs._visuals.values())  # nobody asked
+    heard = {
+        topic: robot.hear(topic, kind)
+        for topic, kind in {"floorgent/distance": DistanceGrid, **VISUALS}.items()
+    }
+    bench.until(lambda: all(heard.values()), "all topics")
+    for messages in heard.values():
+        header = getattr(messages[0], "header", None) or messages[0].markers[0].header
+        assert (header.stamp.sec, header.frame_id) == (3, "map")
+    robot.maps.publish(map_message(room(70), stamp_s=4))
+    bench.until(lambda: all(len(messages) == 2 for messages in heard.values()), "the next result")
+
+
+def test_volatile_late_subscriber_gets_it_when_it_is_published_again(
+    bench: Bench, predictor: FakePredictor
+) -> None:
+    robot = Robot(bench)
+    node = started(bench, predictor, republish_period=0.2)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message(stamp_s=3))
+    bench.until(lambda: node._published, "a result")
+    distances = robot.hear("floorgent/distance", DistanceGrid, VOLATILE)
+    walls = robot.hear("floorgent/walls", MarkerArray, VOLATILE)
+    bench.until(lambda: len(distances) > 1 and walls, "the last result again")
+    assert all(message.header.stamp.sec == 3 for message in distances)
+    assert len(predictor.asked) == 1
+
+
+def test_republish_period_can_be_changed(bench: Bench, predictor: FakePredictor) -> None:
+    robot = Robot(bench)
+    node = started(bench, predictor, republish_period=0)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    bench.until(lambda: distances, "a result")
+    bench.spin_for(0.2)
+    assert len(distances) == 1
+    node.set_parameters([rclpy.Parameter("republish_period", value=0.1)])
+    bench.until(lambda: len(distances) > 2, "the last result again")
+    node.set_parameters([rclpy.Parameter("republish_period", value=0)])
+    bench.spin_for(0.1)
+    count = len(distances)
+    bench.spin_for(0.3)
+    assert len(distances) == count
+
+
+def test_changed_parameters_apply_to_the_next_prediction(bench: Bench, predictor: FakePredictor) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    node = started(bench, predictor)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    bench.until(lambda: distances, "a result")
+    node.set_parameters([rclpy.Parameter("completions", value=5), rclpy.Parameter("seed", value=9)])
+    robot.maps.publish(map_message(room(61)))
+    bench.until(lambda: len(distances) == 2, "the next result")
+    assert (distances[1].completions, distances[1].seed) == (5, 9)
+
+
+def test_malformed_maps_are_refused_with_one_line_each_and_the_next_good_one_served(
+    bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    short, flat, nan, zero, empty = (map_message() for _ in range(5))
+    short.data = array("b", [0] * 7)
+    flat.info.resolution = 0.0
+    nan.info.origin.position.x = math.nan
+    zero.info.origin.orientation.w = 0.0
+    empty.data, empty.info.width, empty.info.height = array("b"), 0, 0
+    lines: list[str] = []
+    for message in (short, flat, nan, zero, empty):
+        robot.maps.publish(message)
+
+        def refused(wanted: int = len(lines) + 1) -> bool:
+            lines.extend(line for line in capfd.readouterr().err.splitlines() if "refused" in line)
+            return len(lines) >= wanted
+
+        bench.until(refused, "a refusal")
+    assert len(lines) == 5
+    assert all("map on /map refused" in line for line in lines)
+    assert not predictor.asked
+    robot.maps.publish(map_message())
+    bench.until(lambda: distances, "a result")
+
+
+def test_a_stream_of_the_same_bad_map_is_one_line(
+    bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor)
+    robot.connected()
+    bad = map_message()
+    bad.data = array("b", [0] * 7)
+    for _ in range(50):
+        robot.maps.publish(bad)
+        bench.executor.spin_once(timeout_sec=0.01)
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    bench.until(lambda: distances, "a result")
+    assert capfd.readouterr().err.count("refused") == 1
+
+
+def test_without_map_and_pose_a_throttled_line_names_topic_and_qos(
+    bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floorgent_node, "GRACE_S", 0.0)
+    started(bench, predictor, namespace="robot1")
+    said = ""
+
+    def both() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "no map yet" in said and "no pose yet" in said
+
+    bench.until(both, "the lines")
+    bench.spin_for(1.2)
+    said += capfd.readouterr().err
+    (map_line,) = [line for line in said.splitlines() if "no map yet" in line]
+    (pose_line,) = [line for line in said.splitlines() if "no pose yet" in line]
+    assert "/robot1/map (nav_msgs/OccupancyGrid; reliable, transient local, depth 1" in map_line
+    assert "/robot1/pose (geometry_msgs/PoseStamped; reliable, transient local, depth 1" in pose_line
+
+
+def test_pose_in_another_frame_gives_one_line_and_no_prediction(
+    bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floorgent_node, "GRACE_S", 0.0)
+    robot = Robot(bench, pose_type=Odometry)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor, pose_source="odometry")
+    robot.connected()
+    robot.maps.publish(map_message())
+    said = ""
+
+    def complained() -> bool:
+        nonlocal said
+        robot.poses.publish(odometry_message(frame="odom"))
+        said += capfd.readouterr().err
+        return "'odom'" in said
+
+    bench.until(complained, "the line")
+    bench.spin_for(0.2)
+    said += capfd.readouterr().err
+    assert said.count("'odom'") == 1
+    assert not predictor.asked
+    robot.poses.publish(odometry_message(frame="/map"))
+    bench.until(lambda: distances, "a result")
+
+
+def test_note_of_the_predictor_is_logged(
+    bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    predictor.note = "the robot stands in an obstacle: searching from the nearest free cell, 0.4 m away"
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    bench.until(lambda: distances, "a result")
+    assert predictor.note in capfd.readouterr().err
+    predictor.note = predictor.note.replace("0.4 m", "0.3 m")
+    robot.maps.publish(map_message(room(61)))
+    bench.until(lambda: len(distances) == 2, "the next result")
+    assert "obstacle" not in capfd.readouterr().err  # the same again, said already
+
+
+def test_exception_in_a_prediction_is_one_line_and_the_node_goes_on(
+    bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor)
+    robot.connected()
+    predictor.error = ValueError("math domain error\nin the network")
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    said = ""
+
+    def failed() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "prediction failed" in said
+
+    bench.until(failed, "the line")
+    (line,) = [line for line in said.splitlines() if "failed" in line]
+    assert "ValueError: math domain error in the network" in line
+    assert "Traceback" not in said
+    predictor.error = None
+    robot.maps.publish(map_message(room(61)))
+    bench.until(lambda: distances, "a result")
+
+
+def test_two_robots_in_two_namespaces_do_not_hear_each_other(bench: Bench) -> None:
+    predictors = FakePredictor(), FakePredictor()
+    robots = [Robot(bench, namespace=name) for name in ("robot1", "robot2")]
+    heard = [robot.hear("floorgent/distance", DistanceGrid) for robot in robots]
+    for name, predictor in zip(("robot1", "robot2"), predictors, strict=True):
+        started(bench, predictor, namespace=name)
+    for count, robot in enumerate(robots, 1):
+        robot.connected()
+        robot.poses.publish(pose_message(count))
+        robot.maps.publish(map_message(stamp_s=count))
+    bench.until(lambda: all(heard), "both results")
+    assert [message.header.stamp.sec for messages in heard for message in messages] == [1, 2]
+    assert [predictor.asked[0][1][0] for predictor in predictors] == [1.0, 2.0]
+    topics = dict(robots[0].node.get_topic_names_and_types())
+    assert "/robot1/floorgent/distance" in topics
+    assert "/floorgent/distance" not in topics
+
+
+def test_every_output_is_reliable_transient_local_depth_1(bench: Bench, predictor: FakePredictor) -> None:
+    node = started(bench, predictor)
+    outputs = [node._outputs._distance, *(visual.publisher for visual in node._outputs._visuals.values())]
+    assert {output.topic_name for output in outputs} == {
+        "/floorgent/distance",
+        *(f"/{name}" for name in VISUALS),
+    }
+    for output in outputs:
+        profile = output.qos_profile
+        assert (profile.reliability, profile.durability, profile.depth) == (
+            ReliabilityPolicy.RELIABLE,
+            DurabilityPolicy.TRANSIENT_LOCAL,
+            1,
+        )
+
+
+def test_simulated_time_that_stands_still_stops_nothing(bench: Bench, predictor: FakePredictor) -> None:
+    robot = Robot(bench)
+    distances = robot.hear("floorgent/distance", DistanceGrid)
+    started(bench, predictor, use_sim_time=True, republish_period=0.1)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    bench.until(lambda: len(distances) > 2, "results and repetitions")

@@ -1,0 +1,60 @@
+"""config/predict.rviz against the node's real topics, types and quality of service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ros_harness import Bench, FakePredictor
+
+from floorgent_ros.geometry.grid import WINDOW_M
+
+RVIZ_FILE = Path(__file__).parents[2] / "config" / "predict.rviz"
+MANAGER = yaml.safe_load(RVIZ_FILE.read_text())["Visualization Manager"]
+SHOWS = {
+    "rviz_default_plugins/Map": "nav_msgs/msg/OccupancyGrid",
+    "rviz_default_plugins/MarkerArray": "visualization_msgs/msg/MarkerArray",
+    "rviz_default_plugins/Image": "sensor_msgs/msg/Image",
+}
+
+
+def displays() -> dict[str, Any]:
+    """Display of each topic."""
+    return {display["Topic"]["Value"]: display for display in MANAGER["Displays"] if "Topic" in display}
+
+
+def test_every_topic_for_viewers_has_a_display_of_its_type(bench: Bench) -> None:
+    node = bench.floorgent(FakePredictor())
+
+    def published() -> dict[str, list[str]]:
+        mine = node.get_publisher_names_and_types_by_node("floorgent", "/")
+        return {topic: types for topic, types in mine if topic.startswith("/floorgent/")}
+
+    bench.until(lambda: len(published()) == 5, "the graph")
+    visual = published()
+    del visual["/floorgent/distance"]  # RViz cannot show our own type
+    for topic, types in {**visual, "/map": ["nav_msgs/msg/OccupancyGrid"]}.items():
+        assert [SHOWS[displays()[topic]["Class"]]] == types
+    assert set(displays()) == {*visual, "/map"}
+
+
+def test_displays_ask_for_the_qos_that_the_node_offers(bench: Bench) -> None:
+    node = bench.floorgent(FakePredictor())
+    for topic, display in displays().items():
+        asked = display["Topic"]
+        find = node.get_subscriptions_info_by_topic if topic == "/map" else node.get_publishers_info_by_topic
+        for info in bench.until(lambda wanted=topic, look=find: look(wanted), topic):
+            offered = info.qos_profile
+            assert asked["Reliability Policy"].lower() == offered.reliability.name.lower()
+            assert asked["Durability Policy"].lower().replace(" ", "_") == offered.durability.name.lower()
+        assert (asked["History Policy"], asked["Depth"]) == ("Keep Last", 1)
+
+
+def test_the_frame_is_the_map_and_distances_are_coloured() -> None:
+    assert MANAGER["Global Options"]["Fixed Frame"] == "map"
+    assert displays()["/floorgent/distance_map"]["Color Scheme"] == "costmap"
+    assert displays()["/map"]["Color Scheme"] == "map"
+    assert MANAGER["Views"]["Current"]["Class"] == "rviz_default_plugins/TopDownOrtho"
+    assert 0 < MANAGER["Views"]["Current"]["Scale"] * WINDOW_M <= 1400  # pixels: the window fits the screen
+    assert [d["Name"] for d in MANAGER["Displays"]].count("Map") == 1
