@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 def save_arrays(field: DistanceField, path: Path) -> None:
     """Write the prediction as .npz; completion i is walls[wall_completion == i], (K, 2, 2) metres."""
     sizes = [len(walls) for walls in field.completions]
-    arrays = {
+    arrays: dict[str, Any] = {
         "distance": field.distance,
         "spread": field.spread,
         "reach_probability": field.reach_probability,

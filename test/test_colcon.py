@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -73,6 +74,12 @@ def test_the_command_of_the_install_space_starts(workspace: Path) -> None:
     result = sourced(workspace, "install/floorgent_ros/lib/floorgent_ros/floorgent predict --help")
     assert result.returncode == 0, result.stderr
     assert "--viewpoint" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["predict", "floorgent"])
+def test_executables_can_be_installed_as_links(workspace: Path, name: str) -> None:
+    """With --symlink-install a link to the file of the build folder is what runs."""
+    assert os.access(workspace / "build" / "floorgent_ros" / "executables" / name, os.X_OK)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 OnLine = Callable[[str], None]
 
-# How long each signal may take. The launch process gives the node time of its own, hence so much for SIGINT.
-STOP_S = {signal.SIGINT: 35.0, signal.SIGTERM: 5.0, signal.SIGKILL: 5.0}
+PATIENCE_S = 5.0  # for each of SIGINT, SIGTERM and SIGKILL
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Child:
@@ -32,8 +32,9 @@ class Child:
         environment: Mapping[str, str],
         log: Path,
         on_line: OnLine | None,
+        patience_s: float,
     ) -> None:
-        self.name, self.log = name, log
+        self.name, self.log, self._patience_s = name, log, patience_s
         self._file = log.open("w", encoding="utf-8", errors="replace")
         self._process = subprocess.Popen(
             command,
@@ -66,10 +67,10 @@ class Child:
 
     def end(self) -> None:
         """Make sure that it and what it started are gone."""
-        for number, seconds in STOP_S.items():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             if self.code is None:
                 self._signal(number)
-                self.wait(seconds)
+                self.wait(self._patience_s if number == signal.SIGINT else PATIENCE_S)
         # a launch process that died early may have left the node behind, in its session
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -99,10 +100,18 @@ class Children:
         self._environment = environment
         self._children: list[Child] = []
 
-    def start(self, name: str, command: Sequence[str], on_line: OnLine | None = None) -> Child:
-        """Start a process; its log is NAME.log."""
-        child = Child(name, command, self._environment, self._logs / f"{name}.log", on_line)
-        self._children.append(child)
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        on_line: OnLine | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> Child:
+        """Start a process; its log is NAME.log. patience_s: what it may take to end after SIGINT."""
+        log = self._logs / f"{name}.log"
+        with held_signals():  # a process that is started but not yet in the list would be left behind
+            child = Child(name, command, self._environment, log, on_line, patience_s)
+            self._children.append(child)
         return child
 
     def __enter__(self) -> Self:
@@ -111,10 +120,40 @@ class Children:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for child in self._children:  # all at once, so that one slow child does not keep the others waiting
-            child.interrupt()
-        for child in self._children:
-            child.end()
+        with held_signals():  # a second Ctrl-C must not leave somebody running
+            for child in self._children:  # all at once, so that a slow one does not keep the others waiting
+                child.interrupt()
+            for child in self._children:
+                child.end()
+
+
+@contextlib.contextmanager
+def held_signals() -> Iterator[None]:
+    """Let the signals that end the demo wait until the block is left."""
+    held: list[int] = []
+    before = {number: signal.signal(number, lambda got, _: held.append(got)) for number in INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
+
+
+@contextlib.contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the demo as Ctrl-C does, children included."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def ros_environment(logs: Path) -> dict[str, str]:

@@ -100,10 +100,14 @@ class Film:
             plots.draw_robot(right, *snapshot.source),
         ]
         self._canvas.restore_region(self._empty)
+        renderer = self._canvas.get_renderer()
         for artist in filter(None, shown):
-            artist.draw(self._canvas.get_renderer())
+            artist.draw(renderer)
             if artist not in self._buildings:
                 artist.remove()
+        for axes in self._axes:
+            for spine in axes.spines.values():  # the pictures cover its inner half
+                spine.draw(renderer)
         return plots.canvas_pixels(self._figure)
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import rclpy
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-
 from floorgent_ros.demo.records import Record
-from floorgent_ros.ros.demo_planner import DemoPlanner, Heard
+from floorgent_ros.ros.demo_planner import Heard, listen
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,15 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Record.save(heard, options.records / f"{count:04d}.npz")
         print(json.dumps({"predictions": count, "latency_s": round(heard.latency_s, 3)}), flush=True)
 
-    rclpy.init(args=[])
-    planner = DemoPlanner(keep)
-    executor = SingleThreadedExecutor()
-    executor.add_node(planner)
-    with contextlib.suppress(KeyboardInterrupt, ExternalShutdownException):
-        executor.spin()
-    planner.flush()
-    planner.destroy_node()
-    rclpy.try_shutdown()
+    listen(keep)
     return 0
 
 

@@ -8,9 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import rclpy
-from rclpy.executors import ExternalShutdownException
-
 from floorgent_ros.demo.building import building
 from floorgent_ros.errors import FloorgentError
 from floorgent_ros.ros.demo_robot import walk
@@ -25,17 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, required=True)
     options = parser.parse_args(arguments)
-    rclpy.init(args=[])
+    x, y = options.start
     try:
-        x, y = options.start
         walk(explore(building(options.map, options.seed), (x, y), seed=options.seed), options.seconds, _tell)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        return 0
     except FloorgentError as error:
         print(error, file=sys.stderr)
         return 2
-    finally:
-        rclpy.try_shutdown()
     return 0
 
 

@@ -8,11 +8,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -20,12 +17,13 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from floorgent_ros.demo.building import building, first_place
-from floorgent_ros.demo.children import Child, Children, ros_environment
+from floorgent_ros.demo.children import Child, Children, ros_environment, signals_interrupt
 from floorgent_ros.demo.records import Record
 from floorgent_ros.errors import FloorgentError
 
 LAUNCH_FILE, LAUNCHER = "launch/predict.launch.py", "tools/launch_standin.py"
 START_LIMIT_S = 180.0  # until the first distance: longer than the robot itself waits
+NODE_PATIENCE_S = 35.0  # the launch process interrupts, terminates and kills the node in 10 s each
 SLACK_S = 60.0  # by how much a walk may overrun on a busy machine
 LAST_RECORD_S = 1.0
 LOG_PREFIX = re.compile(r"^(\[[^\]]*\] ?)+: ?")  # [FATAL] [1700000000.0] [floorgent]:
@@ -41,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     start = options.start and (options.start[0], options.start[1])
     options.start = first_place(world, start, options.map, options.seed)
     records, logs = _folders(options.out)
-    with _signals_interrupt(), Children(logs, ros_environment(logs)) as children:
+    with signals_interrupt(), Children(logs, ros_environment(logs)) as children:
         _walk(children, options, records)
     heard = [Record.load(path) for path in sorted(records.glob("*.npz"))]
     shutil.rmtree(records)
@@ -87,7 +85,7 @@ def _walk(children: Children, options: argparse.Namespace, records: Path) -> Non
     python = [sys.executable, "-m"]
     with tqdm(total=options.seconds, bar_format=form, desc="starting", file=sys.stderr) as bar:
         progress = _Progress(bar)
-        node = children.start("node", _node_command(options))
+        node = children.start("node", _node_command(options), patience_s=NODE_PATIENCE_S)
         listen = [*python, "floorgent_ros.demo.planner", "--records", str(records)]
         planner = children.start("planner", listen, progress.planner_says)
         robot = children.start("robot", [*python, *_robot_arguments(options)], progress.robot_says)
@@ -151,19 +149,3 @@ def _folders(out: Path) -> tuple[Path, Path]:
     except OSError as error:
         raise FloorgentError(f"{out}: cannot be written ({error.strerror}); give another --out") from error
     return records.absolute(), logs.absolute()
-
-
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the demo as Ctrl-C does, children included."""
-
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, interrupt) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

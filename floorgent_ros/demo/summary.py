@@ -90,7 +90,7 @@ def table(summary: Summary) -> str:
         lines += [
             f"seen         {q.seen:.1%} of the floor that a robot can get to within the window was mapped",
             f"reach        {q.reach:.1%} of it had a finite predicted distance",
-            f"error        {q.error_m:.2f} m on it, {q.null_error_m:.2f} m if unseen were free (mean absolute)",
+            f"error        {q.error_m:.2f} m on it; {q.null_error_m:.2f} m if unseen is free (mean absolute)",
         ]
     return "\n".join(lines)
 

@@ -78,4 +78,4 @@ def _reduce(occupied: NDArray[np.bool_], resolution: float) -> tuple[NDArray[np.
     padded = np.zeros((height, width), bool)
     padded[: occupied.shape[0], : occupied.shape[1]] = occupied
     blocks = padded.reshape(height // factor, factor, width // factor, factor)
-    return blocks.any((1, 3)), resolution * factor
+    return np.logical_or.reduce(blocks, axis=(1, 3)), resolution * factor

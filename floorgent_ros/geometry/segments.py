@@ -9,9 +9,9 @@ line, and so does a facade whose windows stand a cell behind it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from floorgent_ros.geometry.compiled import compiled
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, WINDOW_CELLS, Window
 
 Segments = NDArray[np.float64]
@@ -108,8 +108,8 @@ def _join(lines: Levels) -> Levels:
     return _link(fused[np.argsort(fused[:, 1] - fused[:, 2], kind="stable")])
 
 
-@njit(cache=True)
-def _unite(lines):  # type: ignore[no-untyped-def]
+@compiled
+def _unite(lines: Levels) -> Levels:
     """Join sorted lines of equal offset that overlap or nearly touch."""
     out = np.empty_like(lines)
     count = 0
@@ -122,9 +122,9 @@ def _unite(lines):  # type: ignore[no-untyped-def]
     return out[:count]
 
 
-@njit(cache=True)
-def _fuse(lines):  # type: ignore[no-untyped-def]
-    """Longest first, take away from each line what runs beside an earlier one; keep the rests of ≥ 3 cells."""
+@compiled
+def _fuse(lines: Levels) -> Levels:
+    """Longest first, take away from each line what runs beside an earlier one; keep rests of ≥ 3 cells."""
     size = WINDOW_CELLS
     taken = np.zeros((size, size), np.bool_)
     out = np.empty((lines.shape[0] * 4 + 4, 3), np.int64)
@@ -150,9 +150,9 @@ def _fuse(lines):  # type: ignore[no-untyped-def]
     return out[:count]
 
 
-@njit(cache=True)
-def _link(lines):  # type: ignore[no-untyped-def]
-    """Longest first, join lines that go on within `JOIN_CELLS` of the end and beside it (a facade's windows)."""
+@compiled
+def _link(lines: Levels) -> Levels:
+    """Longest first, join lines that go on within `JOIN_CELLS` of an end and beside it (facade windows)."""
     out = lines.copy()
     alive = np.ones(out.shape[0], np.bool_)
     for i in range(out.shape[0]):
@@ -169,8 +169,8 @@ def _link(lines):  # type: ignore[no-untyped-def]
     return out[alive]
 
 
-@njit(cache=True)
-def _runs(walls, shown, shortest):  # type: ignore[no-untyped-def]
+@compiled
+def _runs(walls: Levels, shown: NDArray[np.bool_], shortest: int) -> Levels:
     """Return the runs of cells along each wall that are not shown and at least `shortest` cells long."""
     out = np.empty((walls.shape[0] * 8 + 8, 4), np.int64)
     count = 0

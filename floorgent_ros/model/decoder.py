@@ -20,11 +20,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from floorgent_ros.model.config import ModelConfig
-from floorgent_ros.model.encoder import Features
+from floorgent_ros.model.encoder import UNSHUFFLE, Features
 from floorgent_ros.model.sequence import FREE, KINDS, Layout
 from floorgent_ros.model.trunk import KeyValue, Trunk
 
 MARKS = 3  # canvas channels: an end of a drawn wall, a horizontal wall, a vertical wall in the patch
+CELL_KEY = 8  # width of the keys that a single cell gets from the fine features
 BLOCKED = -1e9  # logit of what cannot be
 
 
@@ -34,7 +35,7 @@ class Memory:
 
     cross: the trunk's keys and values. patches (B, G, E). pen (B, C, H, W). start_keys (B, G, K) (r).
     start_bias (B, G) (r). start_marks (B, G, MARKS) (r): what a mark adds to a patch's logit. end_keys
-    (B, G, K), end_marks (B, G, MARKS).
+    (B, G, K), end_marks (B, G, MARKS). start_cells, end_cells (B, G, P², C): a key a cell.
     """
 
     cross: list[KeyValue]
@@ -45,6 +46,8 @@ class Memory:
     start_marks: Tensor
     end_keys: Tensor
     end_marks: Tensor
+    start_cells: Tensor
+    end_cells: Tensor
 
     def expand(self, count: int) -> Memory:
         """Repeat a single image's memory for `count` sequences, without copying."""
@@ -79,6 +82,8 @@ class Decoder(nn.Module):
         self.again_bias = nn.Parameter(torch.zeros(1))
         self.cell_in = nn.Linear(width + patch, width)
         self.cell_out = nn.Linear(width, cells)
+        self.cell_query = nn.Linear(width, CELL_KEY)
+        self.cell_keys = nn.Conv2d(fine, 2 * CELL_KEY * UNSHUFFLE**2, 1)  # of starts and of ends
         self.cell_embed = nn.Embedding(cells, width)
         self.kind_pen = nn.Linear(fine, width)
         self.kind_mix = nn.Linear(width, width)
@@ -88,8 +93,8 @@ class Decoder(nn.Module):
         self.end_key = nn.Linear(patch, keys + MARKS)
         self.step_bias = nn.Parameter(torch.zeros(KINDS - 1, side))
         self.end_in = nn.Linear(width + patch, width)
-        self.end_along = nn.Linear(width, config.patch)
-        self.end_free = nn.Linear(width, cells)
+        self.end_out = nn.Linear(width, cells)
+        self.end_cell_query = nn.Linear(width, CELL_KEY)
         for name, table in (
             ("patch_of_rank", self.layout.patch_of_rank),
             ("rank_of_patch", self.layout.rank_of_patch),
@@ -110,6 +115,7 @@ class Decoder(nn.Module):
         keys = self.end_query.out_features - MARKS
         start = self.start_key(patches)[:, self.patch_of_rank]  # (B, G, K + 1 + MARKS)
         end = self.end_key(patches)
+        start_cells, end_cells = self._cell_keys(features.pen)
         return Memory(
             cross=self.trunk.context(self.to_context(features.context)),
             patches=patches,
@@ -119,7 +125,17 @@ class Decoder(nn.Module):
             start_marks=start[..., keys + 1 :],
             end_keys=end[..., :keys],
             end_marks=end[..., keys:],
+            start_cells=start_cells,
+            end_cells=end_cells,
         )
+
+    def _cell_keys(self, pen: Tensor) -> tuple[Tensor, Tensor]:
+        """Fine features → keys (B, G, P², CELL_KEY) of each cell as a wall's first and last end."""
+        keys = functional.pixel_shuffle(self.cell_keys(pen), UNSHUFFLE)  # (B, 2 CELL_KEY, L, L)
+        side, size = self.layout.side, self.layout.patch
+        keys = keys.view(len(pen), 2, CELL_KEY, side, size, side, size).permute(1, 0, 3, 5, 4, 6, 2)
+        start, end = keys.reshape(2, len(pen), self.layout.patches, size**2, CELL_KEY)
+        return start, end
 
     def embed(self, levels: Tensor, kind: Tensor, memory: Memory) -> Tensor:
         """(B, n, 4) levels and (B, n) kinds of drawn walls → (B, n, D) trunk inputs."""
@@ -179,7 +195,8 @@ class Decoder(nn.Module):
     def start_cell(self, state: Tensor, patch: Tensor, batch: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """State after the start patch (M, D) and logits (M, P²) of the cell in it."""
         state = functional.relu(self.cell_in(torch.cat([state, memory.patches[batch, patch]], -1)))
-        return state, self.cell_out(state)
+        query = self.cell_query(state)[..., None]
+        return state, self.cell_out(state) + (memory.start_cells[batch, patch] @ query)[..., 0]
 
     def kind(self, state: Tensor, cell: Tensor, pen: Tensor) -> tuple[Tensor, Tensor]:
         """State after the start cell (M, D) and logits (M, KINDS); pen: (M, C) features at the cell."""
@@ -213,8 +230,18 @@ class Decoder(nn.Module):
         return state, (memory.end_keys[batch] @ query[..., None])[..., 0] * self.scale
 
     def end_cell(
-        self, state: Tensor, patch: Tensor, free: bool, batch: Tensor, memory: Memory
+        self, state: Tensor, patch: Tensor, cells: Tensor | None, batch: Tensor, memory: Memory
     ) -> Tensor:
-        """Logits of the cell in the end's patch: (M, P) along a straight wall, (M, P²) for free ones."""
+        """Logits of the cell in the end's patch: of all (M, P²), or of the given `cells` (M, P)."""
         state = functional.relu(self.end_in(torch.cat([state, memory.patches[batch, patch]], -1)))
-        return self.end_free(state) if free else self.end_along(state)
+        query = self.end_cell_query(state)[..., None]
+        logits = self.end_out(state) + (memory.end_cells[batch, patch] @ query)[..., 0]
+        return logits if cells is None else logits.gather(-1, cells)
+
+    def cells_along(self, kind: Tensor, cell: Tensor) -> Tensor:
+        """(M, P) cells of a patch that a straight wall from `cell` (M,) of its own patch can end in."""
+        size = self.layout.patch
+        step = torch.arange(size, device=cell.device)
+        row = torch.div(cell, size, rounding_mode="floor")[:, None] * size + step
+        column = step * size + (cell % size)[:, None]
+        return torch.where((kind % 2 == 0)[:, None], row, column)

@@ -75,7 +75,7 @@ class FloorNet(nn.Module):
         kind = batch.rows[..., 2]
         walls = self.decoder.embed(batch.levels, kind, memory)
         first = self.decoder.begin.expand(len(walls), 1, -1)
-        states, _ = self.decoder.trunk(torch.cat([first, walls], 1), memory.cross)
+        states = self.decoder.trunk(torch.cat([first, walls], 1), memory.cross)
         marks = self.decoder.marks(batch.levels, kind).to(torch.float32)
         drawn = marks.cumsum(1).clamp_(max=1)
         return states, torch.cat([torch.zeros_like(drawn[:, :1]), drawn], 1)
@@ -126,7 +126,8 @@ class FloorNet(nn.Module):
                 end_patch = decoder.lines[kind[chosen], patch[chosen], step[chosen]]
             found = functional.cross_entropy(logits, step[chosen], reduction="none")
             end_patch_nats = end_patch_nats.index_put((chosen,), found)
-            logits = decoder.end_cell(after, end_patch, free, group, memory)
+            cells = None if free else decoder.cells_along(kind[chosen], cell[chosen])
+            logits = decoder.end_cell(after, end_patch, cells, group, memory)
             found = functional.cross_entropy(logits, end_cell[chosen], reduction="none")
             end_cell_nats = end_cell_nats.index_put((chosen,), found)
         return {**parts, "end_patch": end_patch_nats, "end_cell": end_cell_nats}

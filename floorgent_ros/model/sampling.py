@@ -13,7 +13,6 @@ from torch.nn import functional
 from floorgent_ros.model.decoder import BLOCKED, MARKS, Decoder, Memory
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.sequence import DOWN, FIELDS, FREE, LEFT, RIGHT
-from floorgent_ros.model.trunk import KeyValue
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def sample(
     features = network.encoder(torch.from_numpy(image)[None].to(device))
     memory = network.decoder.remember(features).expand(count)
     steps = network.config.max_segments
-    rows = Sweep(network.decoder, memory, count, nucleus or Nucleus()).run(uniforms(count, steps, seed).to(device))
+    rows = Sweep(network.decoder, memory, count, steps, nucleus or Nucleus()).run(uniforms(count, steps, seed).to(device))
     drawn = rows.cpu().numpy()
     return [network.decoder.layout.decode(row[row[:, 0] >= 0]) for row in drawn]
 
@@ -57,7 +56,8 @@ def sample(
 class Sweep:
     """State of N sequences that are drawn together."""
 
-    def __init__(self, decoder: Decoder, memory: Memory, count: int, nucleus: Nucleus) -> None:
+    def __init__(self, decoder: Decoder, memory: Memory, count: int, steps: int, nucleus: Nucleus) -> None:
+        """steps: the most walls that may be drawn."""
         self.decoder, self.memory, self.nucleus = decoder, memory, nucleus
         device = memory.patches.device
         self.batch = torch.arange(count, device=device)
@@ -65,7 +65,7 @@ class Sweep:
         self.cell = torch.zeros_like(self.current)
         self.alive = torch.ones(count, dtype=torch.bool, device=device)
         self.canvas = torch.zeros(count, decoder.layout.patches, MARKS, dtype=torch.bool, device=device)
-        self.cache: list[KeyValue] | None = None
+        self.cache = decoder.trunk.cache(count, steps)
         self.next_input = decoder.begin.expand(count, 1, -1)
 
     def run(self, uniform: Tensor) -> Tensor:
@@ -96,14 +96,14 @@ class Sweep:
         pen = decoder.look_up(start[:, None], memory.pen)[:, 0]
         state, logits = decoder.kind(state, cell, pen)
         kind = self.nucleus.pick(self._possible_kinds(logits, start), numbers[2])
-        step, end_cell, end = self._end(state, kind, patch, start, numbers)
+        step, end_cell, end = self._end(state, kind, patch, cell, start, numbers)
         self._remember(rank, cell, kind, torch.cat([start, end], -1))
         return torch.stack([rank, cell, kind, step, end_cell], -1)
 
     def _advance(self) -> Tensor:
         """Trunk state (N, D) before the next wall."""
         trunk, memory = self.decoder.trunk, self.memory
-        states, self.cache = trunk(self.next_input, memory.cross, self.cache)
+        states: Tensor = trunk(self.next_input, memory.cross, self.cache)
         return states[:, -1]
 
     def _start_log_probability(self, state: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class Sweep:
         return logits.masked_fill(torch.stack([x == last, y == last, x == 0, y == 0, never], -1), BLOCKED)
 
     def _end(
-        self, state: Tensor, kind: Tensor, patch: Tensor, start: Tensor, numbers: Tensor
+        self, state: Tensor, kind: Tensor, patch: Tensor, start_cell: Tensor, start: Tensor, numbers: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Draw both ways of ending and keep the kind's: end_step, end_cell (N,) and the end's levels (N, 2)."""
         decoder, memory, size = self.decoder, self.memory, self.decoder.layout.patch
@@ -144,7 +144,8 @@ class Sweep:
         end_patch = decoder.lines[straight, patch, step].clamp(min=0)
         cells = torch.arange(size, device=step.device)
         behind = torch.where(backward[:, None], cells >= along[:, None], cells <= along[:, None])
-        logits = decoder.end_cell(after, end_patch, False, self.batch, memory)
+        line = decoder.cells_along(straight, start_cell)
+        logits = decoder.end_cell(after, end_patch, line, self.batch, memory)
         cell = self.nucleus.pick(logits.masked_fill((step == 0)[:, None] & behind, BLOCKED), numbers[4])
         side = decoder.layout.side
         corner = torch.stack([end_patch % side, end_patch // side], -1) * size
@@ -157,7 +158,7 @@ class Sweep:
         if bool((free & self.alive).any()):
             after, logits = decoder.end_anywhere(state, self.batch, memory)
             free_patch = self.nucleus.pick(logits, numbers[3])
-            logits = decoder.end_cell(after, free_patch, True, self.batch, memory)
+            logits = decoder.end_cell(after, free_patch, None, self.batch, memory)
             free_cell = self.nucleus.pick(logits, numbers[4])
             step, cell = torch.where(free, free_patch, step), torch.where(free, free_cell, cell)
             end = torch.where(free[:, None], self._levels(free_patch, free_cell), end)

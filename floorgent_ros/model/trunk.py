@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 KeyValue = tuple[Tensor, Tensor]  # each (B, heads, length, D / heads)
+
+
+@dataclass
+class Cache:
+    """Keys and values of the positions so far, for every layer, in room for all that may come.
+
+    room: per layer a pair of (B, heads, length, D / heads). filled: positions in use.
+    """
+
+    room: list[KeyValue]
+    filled: int = 0
 
 
 class TrunkLayer(nn.Module):
@@ -33,16 +46,18 @@ class TrunkLayer(nn.Module):
         k, v = self.cross_kv(context).chunk(2, -1)
         return self._split(k), self._split(v)
 
-    def forward(self, x: Tensor, cross: KeyValue, cache: KeyValue | None = None) -> tuple[Tensor, KeyValue]:
-        """x: (B, n, D) all positions, or with a cache the next one only; returns output and grown cache."""
+    def forward(self, x: Tensor, cross: KeyValue, room: KeyValue | None = None, filled: int = 0) -> Tensor:
+        """x: (B, n, D) all positions, or the next one only with a cache's room, of which `filled` are in use."""
         q, k, v = (self._split(part) for part in self.self_qkv(self.norms[0](x)).chunk(3, -1))
-        if cache is not None:
-            k, v = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=cache is None)
+        if room is not None:
+            for kept, new in zip(room, (k, v), strict=True):
+                kept[:, :, filled] = new[:, :, 0]
+            k, v = (kept[:, :, : filled + 1] for kept in room)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=room is None)
         x = x + self.gates[0] * self.drop(self.self_out(self._join(y)))
         y = functional.scaled_dot_product_attention(self._split(self.cross_q(self.norms[1](x))), *cross)
         x = x + self.gates[1] * self.drop(self.cross_out(self._join(y)))
-        return x + self.gates[2] * self.drop(self.feed(self.norms[2](x))), (k, v)
+        return x + self.gates[2] * self.drop(self.feed(self.norms[2](x)))
 
     def _split(self, x: Tensor) -> Tensor:  # (B, n, D) → (B, heads, n, D / heads)
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -63,12 +78,20 @@ class Trunk(nn.Module):
         """Cross-attention keys and values of every layer."""
         return [layer.context(context) for layer in self.layers]  # type: ignore[operator]
 
-    def forward(
-        self, x: Tensor, cross: list[KeyValue], cache: list[KeyValue] | None = None
-    ) -> tuple[Tensor, list[KeyValue]]:
-        """(B, n, D) → states (B, n, D) and each layer's cache."""
-        grown = []
+    def cache(self, count: int, length: int) -> Cache:
+        """An empty cache for `count` sequences of at most `length` positions."""
+        weight = self.norm.weight
+        room: list[KeyValue] = []
+        for layer in self.layers:
+            shape = (count, layer.heads, length, len(weight) // layer.heads)
+            room.append((weight.new_empty(shape), weight.new_empty(shape)))
+        return Cache(room)
+
+    def forward(self, x: Tensor, cross: list[KeyValue], cache: Cache | None = None) -> Tensor:
+        """(B, n, D) → states (B, n, D); with a cache, which is filled on, x is the next position, n = 1."""
         for index, layer in enumerate(self.layers):
-            x, kept = layer(x, cross[index], cache[index] if cache is not None else None)
-            grown.append(kept)
-        return self.norm(x), grown
+            x = layer(x, cross[index], cache.room[index], cache.filled) if cache else layer(x, cross[index])
+        if cache:
+            cache.filled += 1
+        out: Tensor = self.norm(x)
+        return out

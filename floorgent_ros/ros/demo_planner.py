@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import rclpy
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import OccupancyGrid
 from numpy.typing import NDArray
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from visualization_msgs.msg import Marker, MarkerArray
@@ -113,6 +116,19 @@ class DemoPlanner(Node):  # type: ignore[misc]  # rclpy has no types
             age_s=age_s,
             maps=self._count,
         )
+
+
+def listen(on_prediction: Callable[[Heard], None]) -> None:
+    """Run the planner until Ctrl-C or SIGTERM."""
+    rclpy.init(args=[])
+    planner = DemoPlanner(on_prediction)
+    executor = SingleThreadedExecutor()
+    executor.add_node(planner)
+    with contextlib.suppress(KeyboardInterrupt, ExternalShutdownException):
+        executor.spin()
+    planner.flush()
+    planner.destroy_node()
+    rclpy.try_shutdown()
 
 
 def _walls(message: MarkerArray, count: int) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
 import rclpy
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import OccupancyGrid
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 
 from floorgent_ros.errors import FloorgentError
@@ -99,9 +100,20 @@ def walk(steps: Iterable[Step], seconds: float, progress: Callable[[float, int],
     """Walk in real time: first map, wait for the node, then each step at its stamp, for at most `seconds`.
 
     progress: called with the seconds walked and the maps published. Raises `FloorgentError` when no
-    distance comes back for the first map.
+    distance comes back for the first map. Ctrl-C and SIGTERM end the walk.
     """
-    robot, steps = DemoRobot(), iter(steps)
+    rclpy.init(args=[])
+    try:
+        _walk(DemoRobot(), iter(steps), seconds, progress)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    finally:
+        rclpy.try_shutdown()
+
+
+def _walk(
+    robot: DemoRobot, steps: Iterator[Step], seconds: float, progress: Callable[[float, int], None]
+) -> None:
     shown = last = next(steps)
     robot.publish_map(shown.map)
     progress(0.0, robot.maps)

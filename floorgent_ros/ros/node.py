@@ -6,13 +6,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from floorgent_ros.errors import FloorgentError
 from floorgent_ros.ros.failures import one_line
 
 if TYPE_CHECKING:
-    from floorgent_ros.ros.floorgent_node import FloorgentNode
     from floorgent_ros.ros.parameters import Settings
     from floorgent_ros.ros.worker import Predictor
 
@@ -20,16 +19,25 @@ EXIT_OK, EXIT_BAD_INPUT = 0, 2
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def main(args: list[str] | None = None, load: Callable[[Settings], Predictor] | None = None) -> int:
+def main(args: list[str] | None = None, load: Callable[[Settings], Predictor] | None = None) -> NoReturn:
     """Run the node until Ctrl-C or SIGTERM (exit code 0), or until it cannot go on (2, with one line).
 
-    args: as for `rclpy.init`. load: makes the predictor, by default the one of the parameters.
+    args: as for `rclpy.init`. load: makes the predictor, by default the one of the parameters. Ends the
+    process: a prediction in progress is not waited for, nor is the interpreter, which takes seconds to tear
+    down torch and may not do so under the feet of a thread that runs in it.
     """
     # Loading ROS and numba takes a second or two, in which there is nothing yet to clean up.
     for number in SIGNALS:
         signal.signal(number, lambda *_: os._exit(EXIT_OK))
+    code = _run(args, load)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run(args: list[str] | None, load: Callable[[Settings], Predictor] | None) -> int:
     import rclpy  # noqa: PLC0415
-    from rclpy.executors import SingleThreadedExecutor  # noqa: PLC0415
+    from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor  # noqa: PLC0415
 
     from floorgent_ros.ros.floorgent_node import FloorgentNode, load_predictor  # noqa: PLC0415
 
@@ -38,47 +46,29 @@ def main(args: list[str] | None = None, load: Callable[[Settings], Predictor] | 
     stopped: list[int] = []
     for number in SIGNALS:
         signal.signal(number, lambda received, _: stopped.append(received))
-    try:
-        rclpy.init(args=args)
-    except RuntimeError as error:  # remappings or parameters on the command line that rcl cannot read
-        return _refused(error)
     node = None
     try:
+        rclpy.init(args=args)
         node = FloorgentNode(load or load_predictor)
         executor = SingleThreadedExecutor()
         executor.add_node(node)
         if not stopped:
             executor.spin()
-        code = EXIT_BAD_INPUT if node.failure else EXIT_OK
-    except FloorgentError as error:
-        code = _refused(error)
-    except Exception:
-        if rclpy.ok():
+    except (FloorgentError, RuntimeError) as error:
+        if stopped:
+            return EXIT_OK  # the shutdown took its context away from what was going on: that is no fault
+        if node is not None:
             raise
-        code = EXIT_OK  # the shutdown took its context away from what was going on: that is no fault
-    _close(node, code)
-    return code
-
-
-def _refused(error: Exception) -> int:
-    print(f"floorgent: {one_line(error)}", file=sys.stderr)
-    return EXIT_BAD_INPUT
-
-
-def _close(node: FloorgentNode | None, code: int) -> None:
-    """Free everything; a prediction (or an import of torch) in progress is not waited for."""
-    import rclpy  # noqa: PLC0415
-
-    idle = node is None or node.stop()
-    if node is not None:
-        node.destroy_node()
-    rclpy.try_shutdown()
-    if not idle:
-        # the interpreter must not tear down torch under the feet of a thread that runs in it
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        print(f"floorgent: {one_line(error)}", file=sys.stderr)  # wrong parameters or remappings
+        return EXIT_BAD_INPUT
+    except ExternalShutdownException:
+        pass
+    finally:
+        if node is not None:
+            node.destroy_node()
+        rclpy.try_shutdown()
+    return EXIT_BAD_INPUT if node is not None and node.failure else EXIT_OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

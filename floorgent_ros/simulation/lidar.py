@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from floorgent_ros.geometry.compiled import compiled
 
 Pose = tuple[float, float, float]  # x (m), y (m), yaw (rad)
 
@@ -90,8 +91,15 @@ def scan(
     return Scan(pose, angles, ranges, hits, settings.range_m)
 
 
-@njit(cache=True, nogil=True)
-def _cast(cells, column, row, dx, dy, reach):  # type: ignore[no-untyped-def]
+@compiled
+def _cast(
+    cells: NDArray[np.bool_],
+    column: float,
+    row: float,
+    dx: NDArray[np.float64],
+    dy: NDArray[np.float64],
+    reach: float,
+) -> NDArray[np.float64]:
     """Return for each direction the distance in cells to the middle of the chord in the first occupied cell.
 
     Cells are visited one by one across shared sides (Amanatides and Woo, 1987), so a ray never slips

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from floorgent_ros.geometry.compiled import compiled
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, OccupancyMap
 from floorgent_ros.simulation.lidar import Pose, Scan
 
@@ -19,7 +19,7 @@ class Mapper:
     """Counts hits and passes in each cell; the map's cells are −1 (never met), 0 or 100."""
 
     def __init__(self, resolution: float = 0.05, yaw: float = 0.0) -> None:
-        """yaw turns the map's axes in the scans' frame, rad."""
+        """Start an empty map of cells of `resolution` m, its axes turned by `yaw` rad in the scans' frame."""
         self.resolution = resolution
         self.yaw = yaw
         self._corner = np.zeros(2, int)  # cell index of the grid's cell (0, 0)
@@ -68,8 +68,17 @@ class Mapper:
         self._corner = low
 
 
-@njit(cache=True, nogil=True)
-def _mark(hits, passes, column, row, dx, dy, reach, hit):  # type: ignore[no-untyped-def]
+@compiled
+def _mark(
+    hits: NDArray[np.int32],
+    passes: NDArray[np.int32],
+    column: float,
+    row: float,
+    dx: NDArray[np.float64],
+    dy: NDArray[np.float64],
+    reach: NDArray[np.float64],
+    hit: NDArray[np.bool_],
+) -> None:
     """Count a pass in each cell before a ray's end, and a hit in the cell of an end that met something."""
     height, width = hits.shape
     for ray in range(dx.shape[0]):

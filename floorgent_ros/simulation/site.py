@@ -54,7 +54,9 @@ class Site:
         """
         rows, columns = np.nonzero(self.indoor & (self.clearance_m > VIEWPOINT_CLEARANCE_M))
         if len(rows) == 0:
-            raise PlanError(f"{self.plan.name}: no place with {VIEWPOINT_CLEARANCE_M} m clearance in its spaces")
+            raise PlanError(
+                f"{self.plan.name}: no place with {VIEWPOINT_CLEARANCE_M} m clearance in its spaces"
+            )
         chosen = rng.integers(len(rows))
         cell = np.array([columns[chosen], rows[chosen]]) + 0.5
         x, y = cell * self.scene.resolution + self.scene.origin
@@ -133,6 +135,7 @@ def with_clutter(scene: Scene, indoor: NDArray[np.bool_], pieces: int, rng: np.r
         return scene
     for chosen in rng.integers(len(rows), size=pieces):
         half = (rng.uniform(0.1, 0.6, 2) / scene.resolution).astype(int)
-        row, column = rows[chosen], columns[chosen]
-        cells[max(0, row - half[0]) : row + half[0] + 1, max(0, column - half[1]) : column + half[1] + 1] = True
+        centre = np.array([rows[chosen], columns[chosen]])
+        low, high = np.maximum(centre - half, 0), centre + half + 1
+        cells[low[0] : high[0], low[1] : high[1]] = True
     return replace(scene, cells=cells)

@@ -3,13 +3,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from floorgent_ros.demo import children as module
-from floorgent_ros.demo.children import Children, ros_environment
+from floorgent_ros.demo.children import Children, held_signals, ros_environment, signals_interrupt
 
 STUBBORN = """
 import signal, time
@@ -31,8 +31,8 @@ print(subprocess.Popen([sys.executable, "-c", {STUBBORN!r}]).pid, flush=True)
 """
 
 
-def start(children, name, code, on_line=None):
-    return children.start(name, [sys.executable, "-c", code], on_line)
+def start(children, name, code, on_line=None, patience_s=5.0):
+    return children.start(name, [sys.executable, "-c", code], on_line, patience_s)
 
 
 def gone(pid):
@@ -60,10 +60,9 @@ def test_a_polite_child_ends_with_ctrl_c_and_its_words_are_heard(tmp_path, lines
     assert lines == ["up", "bye"]
 
 
-def test_a_stubborn_child_ends_all_the_same(tmp_path, lines, monkeypatch):
-    monkeypatch.setattr(module, "STOP_S", {signal.SIGINT: 0.3, signal.SIGTERM: 5.0, signal.SIGKILL: 5.0})
+def test_a_stubborn_child_ends_all_the_same(tmp_path, lines):
     with Children(tmp_path, os.environ) as children:
-        child = start(children, "stubborn", STUBBORN, lines.append)
+        child = start(children, "stubborn", STUBBORN, lines.append, patience_s=0.3)
         wait_for(lambda: lines == ["up"])
     assert child.code == -signal.SIGTERM
 
@@ -78,6 +77,30 @@ def test_an_error_ends_every_child_and_their_children(tmp_path, lines):
     assert two.code == 0
     grandchild = next(int(line) for line in lines if line.isdigit())
     wait_for(lambda: gone(grandchild) or "Z" in Path(f"/proc/{grandchild}/stat").read_text().split()[2])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_are_interrupts_and_wait_while_they_are_held(number):
+    before = signal.getsignal(number)
+    reached = False
+    with pytest.raises(KeyboardInterrupt), signals_interrupt():  # noqa: PT012
+        with held_signals():
+            signal.raise_signal(number)
+            reached = True
+        pytest.fail("the signal was lost")
+    assert reached
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_ctrl_c_does_not_leave_a_child_running(tmp_path, lines):
+    with pytest.raises(KeyboardInterrupt), signals_interrupt():  # noqa: PT012, SIM117
+        with Children(tmp_path, os.environ) as children:
+            child = start(children, "stubborn", STUBBORN, lines.append, patience_s=1.0)
+            wait_for(lambda: lines == ["up"])
+            # the parent is waiting for the child to end when it comes
+            timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+    assert child.code == -signal.SIGTERM
 
 
 def test_last_words_are_the_last_line_of_the_log(tmp_path):

@@ -1,16 +1,6 @@
-"""Surroundings of the ROS tests: their own DDS domain on loopback, set before rclpy is first imported."""
+"""A ROS context, executors and node processes; ../conftest.py sets the DDS domain."""
 
 from __future__ import annotations
-
-import os
-import sys
-import tempfile
-
-os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
-os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-os.environ.setdefault("ROS_LOG_DIR", tempfile.mkdtemp(prefix="floorgent_ros_log_"))
-os.environ.setdefault("ROS_PYTHON_CHECK_FIELDS", "1")
-os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

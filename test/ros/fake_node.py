@@ -36,4 +36,4 @@ class Predictor(FakePredictor):
 
 
 if __name__ == "__main__":
-    sys.exit(main(load=Predictor().load))
+    main(load=Predictor().load)

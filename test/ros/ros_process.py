@@ -16,7 +16,8 @@ class NodeProcess:
 
     def __init__(self, bench: Bench, log: Path, command: list[str]) -> None:
         self.bench, self.log = bench, log
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        # one thread: a small network waits for its threads, and the machine has other things to do
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         # the wheels' start-up hook must set the library path anew in a child
         environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
         with log.open("wb") as stream:

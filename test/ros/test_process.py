@@ -75,7 +75,7 @@ def assert_answers_parameters(bench: Bench) -> None:
     before = time.monotonic()
     answer = client.call_async(GetParameters.Request(names=["seed"]))
     bench.until(answer.done, "the answer")
-    assert time.monotonic() - before < 1.0  # 0.1 s where the machine has nothing else to do
+    assert time.monotonic() - before < 5.0  # not the 60 s of the prediction; 0.1 s on an idle machine
     assert rclpy.Parameter("seed", value=answer.result().values[0].integer_value).value == 0
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from ros_harness import Bench, Robot, map_message, pose_message, room
+from ros_harness import Bench, Robot, fake_field, map_message, pose_message, room
 from ros_process import NodeProcess, ros_arguments
 from sensor_msgs.msg import Image
 from visualization_msgs.msg import MarkerArray
@@ -22,11 +23,20 @@ from floorgent_ros.model.checkpoint import save_checkpoint
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.msg import DistanceGrid
-from floorgent_ros.predictor import DistancePredictor
+from floorgent_ros.predictor import DistanceField, DistancePredictor
 
 NODE = [sys.executable, "-m", "floorgent_ros.ros.node"]
 COMPLETIONS = 2
 FIRST_PREDICTION_S = 120.0  # torch and numba load, on a machine that may be busy
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As in the node's process (`ros_process`): sums of another order differ in their last bits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +57,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("weights") / "small.safetensors"
     save_checkpoint(path, FloorNet(config).state_dict(), config)
     return path
+
+
+def test_fake_of_the_other_tests_has_what_a_real_field_has() -> None:
+    assert set(vars(fake_field())) == {item.name for item in fields(DistanceField)}
 
 
 def test_node_publishes_what_the_predictor_predicts(
