@@ -123,6 +123,18 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     lidar.add_argument("--floors", type=int, metavar="N", help="only the first N floors")
     lidar.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    lidar.add_argument(
+        "--top-p", type=float, metavar="P", help="nucleus of the sampling, instead of the default"
+    )
+    lidar.add_argument(
+        "--temperature", type=float, metavar="T", help="of the sampling, instead of the default"
+    )
+    lidar.add_argument(
+        "--oracle",
+        type=float,
+        metavar="M",
+        help="judge the true unseen walls within M metres instead of a model",
+    )
     _add_network(lidar)
     lidar.set_defaults(command=_evaluate_lidar)
 

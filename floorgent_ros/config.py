@@ -56,18 +56,12 @@ def check(settings: Any) -> None:
 class ObservationSettings:
     """How an occupancy grid becomes what the network sees."""
 
-    occupied_threshold: int = setting(
-        65, "a map cell of at least this value is occupied", low=1, high=100
-    )
-    free_threshold: int = setting(
-        25, "a known map cell of at most this value is free", low=0, high=99
-    )
+    occupied_threshold: int = setting(65, "a map cell of at least this value is occupied", low=1, high=100)
+    free_threshold: int = setting(25, "a known map cell of at most this value is free", low=0, high=99)
     close_m: float = setting(
         0.10, "gaps in a wall up to this width are closed before tracing", unit="m", low=0.0, high=0.5
     )
-    min_wall_m: float = setting(
-        0.30, "shorter traced lines are dropped", unit="m", low=0.0, high=5.0
-    )
+    min_wall_m: float = setting(0.30, "shorter traced lines are dropped", unit="m", low=0.0, high=5.0)
     min_blob_m: float = setting(
         0.40,
         "occupied blobs whose larger side is below this are dropped as specks and furniture legs",
@@ -80,7 +74,8 @@ class ObservationSettings:
         check(self)
         if self.free_threshold >= self.occupied_threshold:
             raise ConfigError(
-                f"free_threshold = {self.free_threshold}: keep it below occupied_threshold = {self.occupied_threshold}"
+                f"free_threshold = {self.free_threshold}: keep it below occupied_threshold = "
+                f"{self.occupied_threshold}"
             )
 
 
@@ -147,18 +142,27 @@ class NodeSettings:
 class TrainingSettings:
     """How a network is trained; what it is made of stands in `model.config.ModelConfig`."""
 
-    samples: int = setting(32000, "training samples drawn once and turned eight ways", low=64, high=10_000_000)
+    samples: int = setting(
+        32000, "training samples drawn once and turned eight ways", low=64, high=10_000_000
+    )
     val_samples: int = setting(512, "validation samples", low=32, high=1_000_000)
     batch: int = setting(32, "samples a step", low=1, high=4096)
     learning_rate: float = setting(1e-3, "peak of the cosine schedule", low=1e-6, high=1.0)
     warmup_steps: int = setting(200, "steps of linear warm-up", low=0, high=100_000)
     weight_decay: float = setting(0.03, "AdamW's", low=0.0, high=1.0)
     raster_weight: float = setting(
-        20.0, "weight of the encoder's dense loss (nats a cell) beside the decoder's nats a wall", low=0.0, high=1000.0
+        20.0,
+        "weight of the encoder's dense loss (nats a cell) beside the decoder's nats a wall",
+        low=0.0,
+        high=1000.0,
     )
-    average: float = setting(0.998, "decay of the averaged weights, which are the ones kept", low=0.0, high=0.99999)
+    average: float = setting(
+        0.998, "decay of the averaged weights, which are the ones kept", low=0.0, high=0.99999
+    )
     minutes: float = setting(90.0, "training time; the schedule ends with it", unit="min", low=0.01, high=1e6)
-    checkpoint_minutes: float = setting(5.0, "a resumable state is written this often", unit="min", low=0.0, high=10.0)
+    checkpoint_minutes: float = setting(
+        5.0, "a resumable state is written this often", unit="min", low=0.0, high=10.0
+    )
     val_minutes: float = setting(10.0, "validation is run this often", unit="min", low=0.0, high=1e6)
     seed: int = setting(0, "of samples, initial weights and batches", low=0, high=2**31 - 1)
 

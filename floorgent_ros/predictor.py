@@ -26,6 +26,20 @@ from floorgent_ros.model.sampling import Nucleus, sample
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
+class Stopwatch:
+    """Milliseconds by stage."""
+
+    def __init__(self) -> None:
+        self.milliseconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time the block as `stage`."""
+        begun = time.perf_counter()
+        yield
+        self.milliseconds[stage] = 1e3 * (time.perf_counter() - begun)
+
+
 @dataclass(frozen=True, eq=False)
 class DistanceField:
     """A prediction; all grids are (256, 256), row 0 = lowest y, axes of the map frame.
@@ -33,8 +47,8 @@ class DistanceField:
     distance: float32, m, median over the completions, +inf unreachable, NaN observed occupied.
     spread: float32, m. reach_probability: float32. occupancy: int8, share of completions in which a cell
     is wall × 100, observed cells 100 or 0. completions: N arrays (K, 2, 2) float32 of predicted walls,
-    metres, map frame. origin, source: map frame, m. source_note: '' or one line on what was out of the ordinary.
-    timings: milliseconds a stage.
+    metres, map frame. origin, source: map frame, m. source_note: '' or one line on what was out of the
+    ordinary. timings: milliseconds a stage.
     """
 
     distance: NDArray[np.float32]
@@ -134,35 +148,60 @@ class DistancePredictor:
         count = settings.completions if completions is None else completions
         if count < 1:
             raise ConfigError(f"completions = {count}: use at least 1")
-        watch = _Stopwatch()
+        if seed < 0:
+            raise ConfigError(f"seed = {seed}: use 0 or more")
+        watch = Stopwatch()
         with watch("observe"):
             observation = observe(grid, viewpoint, self.observation)
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature)
             drawn = sample(self.network, observation.image, count, seed, nucleus)
             walls = [to_metres(levels, observation.frame).astype(np.float32) for levels in drawn]
-        with watch("rasterise"):
-            rasters = np.stack([rasterise_metres(wall, observation.window) for wall in walls])
-            blocked = np.stack(
-                [distances.blocked(observation.states, raster, settings.inflation_radius_m) for raster in rasters]
-            )
-        with watch("distance"):
-            fields = distances.distance_fields(blocked)
-        with watch("summarise"):
-            return DistanceField(
-                distance=published_distance(fields, observation.states),
-                spread=distances.spread(fields).astype(np.float32),
-                reach_probability=distances.reach_probability(fields).astype(np.float32),
-                occupancy=_occupancy(rasters, observation.states),
-                completions=walls,
-                observation=observation,
-                origin=observation.window.origin,
-                source=(float(viewpoint[0]), float(viewpoint[1])),
-                seed=seed,
-                horizon_m=self.horizon_m,
-                source_note=_note(grid, viewpoint, observation, blocked),
-                timings=watch.milliseconds,
-            )
+        return distance_field_of(
+            grid,
+            observation,
+            walls,
+            inflation_radius_m=settings.inflation_radius_m,
+            seed=seed,
+            horizon_m=self.horizon_m,
+            watch=watch,
+        )
+
+
+def distance_field_of(
+    grid: OccupancyMap,
+    observation: Observation,
+    completions: list[NDArray[np.float32]],
+    *,
+    inflation_radius_m: float,
+    seed: int,
+    horizon_m: float,
+    watch: Stopwatch | None = None,
+) -> DistanceField:
+    """From completions, N arrays (K, 2, 2) of walls in metres, map frame, to distances (section IV-E)."""
+    watch = watch or Stopwatch()
+    with watch("rasterise"):
+        rasters = np.stack([rasterise_metres(walls, observation.window) for walls in completions])
+        blocked = np.stack(
+            [distances.blocked(observation.states, raster, inflation_radius_m) for raster in rasters]
+        )
+    with watch("distance"):
+        fields = distances.distance_fields(blocked)
+    with watch("summarise"):
+        return DistanceField(
+            distance=published_distance(fields, observation.states),
+            spread=distances.spread(fields).astype(np.float32),
+            reach_probability=distances.reach_probability(fields).astype(np.float32),
+            occupancy=_occupancy(rasters, observation.states),
+            completions=completions,
+            observation=observation,
+            origin=observation.window.origin,
+            source=observation.window.viewpoint,
+            seed=seed,
+            horizon_m=horizon_m,
+            source_note=_note(grid, observation, blocked),
+            timings=watch.milliseconds,
+        )
 
 
 def published_distance(fields: NDArray[np.float64], states: NDArray[np.int8]) -> NDArray[np.float32]:
@@ -177,10 +216,9 @@ def _occupancy(rasters: NDArray[np.bool_], states: NDArray[np.int8]) -> NDArray[
     return np.where(states == UNKNOWN, share, states).astype(np.int8)
 
 
-def _note(
-    grid: OccupancyMap, viewpoint: tuple[float, float], observation: Observation, blocked: NDArray[np.bool_]
-) -> str:
+def _note(grid: OccupancyMap, observation: Observation, blocked: NDArray[np.bool_]) -> str:
     """One line on a viewpoint that is out of the ordinary, or ''."""
+    viewpoint = observation.window.viewpoint
     column, row = grid.to_cell(viewpoint)
     height, width = grid.cells.shape
     where = f"viewpoint ({viewpoint[0]:.2f}, {viewpoint[1]:.2f})"
@@ -192,7 +230,7 @@ def _note(
     centre = WINDOW_CELLS // 2
     if blocked[:, centre, centre].any():
         moved = all(distances.start_cell(cells) is not None for cells in blocked)
-        fate = "the search starts at the nearest open cell" if moved else "no open cell within 1 m, nothing reachable"
+        fate = "the search starts at the nearest open cell" if moved else "no open cell within 1 m of it"
         notes.append(f"{where} is within the inflation of a wall: {fate}")
     return "; ".join(notes)
 
@@ -206,7 +244,8 @@ def _device(name: str) -> torch.device:
         raise ConfigError(f"device = {name!r}: use auto, cpu, cuda or cuda:N") from None
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device = {name!r}: use auto, cpu, cuda or cuda:N")
-    if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= found:
         raise ConfigError(f"device = {name!r}: torch sees no such GPU here; use auto or cpu")
     return device
 
@@ -217,16 +256,3 @@ def _precision(name: str, device: torch.device) -> torch.dtype:
     if name not in PRECISIONS:
         raise ConfigError(f"precision = {name!r}: use auto, {', '.join(PRECISIONS)}")
     return PRECISIONS[name]
-
-
-class _Stopwatch:
-    """Milliseconds by stage."""
-
-    def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
-
-    @contextlib.contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        begun = time.perf_counter()
-        yield
-        self.milliseconds[stage] = 1e3 * (time.perf_counter() - begun)

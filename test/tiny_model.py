@@ -1,4 +1,4 @@
-"""A network small enough for tests: its weights are random, everything that works with them is the real code."""
+"""A network small enough for tests: its weights are random, all that works with them is the real code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tiny_network(config: ModelConfig | None = None, seed: int = 0, walls_wanted:
     network = FloorNet(config or tiny_config())
     with torch.no_grad():
         for parameter in network.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape)
+            parameter.add_(0.1 * torch.randn(parameter.shape))
         network.decoder.start_key.bias[network.config.key_width] += walls_wanted
     return network.eval()
 

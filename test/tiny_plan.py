@@ -7,7 +7,9 @@ from pathlib import Path
 PIXELS_PER_M = 100
 
 
-def write_plan(path: Path, rooms: int = 3, width_m: float = 5.0, depth_m: float = 6.0, door_m: float = 1.0) -> Path:
+def write_plan(
+    path: Path, rooms: int = 3, width_m: float = 5.0, depth_m: float = 6.0, door_m: float = 1.0
+) -> Path:
     """Rooms in a row, doors in the middle of the walls between them, a window in each; y grows downwards."""
     path.parent.mkdir(parents=True, exist_ok=True)
     spaces = "".join(_room(index, rooms, width_m, depth_m, door_m) for index in range(rooms))
@@ -24,7 +26,9 @@ def _room(index: int, rooms: int, width: float, depth: float, door: float) -> st
     lines = [("Window", left, low, right, low)]
     lines += _side(right, low, high, door, last=index == rooms - 1)
     lines += [("Wall", right, high, left, high)]
-    lines += [(kind, x1, y1, x0, y0) for kind, x0, y0, x1, y1 in reversed(_side(left, low, high, door, index == 0))]
+    lines += [
+        (kind, x1, y1, x0, y0) for kind, x0, y0, x1, y1 in reversed(_side(left, low, high, door, index == 0))
+    ]
     segments = "".join(
         f'<linesegment x1="{x0 * PIXELS_PER_M}" y1="{-y0 * PIXELS_PER_M}"'
         f' x2="{x1 * PIXELS_PER_M}" y2="{-y1 * PIXELS_PER_M}" type="{kind}"/>'
@@ -33,7 +37,9 @@ def _room(index: int, rooms: int, width: float, depth: float, door: float) -> st
     return f'<space name="{index}"><contour>{segments}</contour></space>'
 
 
-def _side(x: float, low: float, high: float, door: float, last: bool) -> list[tuple[str, float, float, float, float]]:
+def _side(
+    x: float, low: float, high: float, door: float, last: bool
+) -> list[tuple[str, float, float, float, float]]:
     """A wall from low to high, with a door unless it is the outer one."""
     if last:
         return [("Wall", x, low, x, high)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,11 @@ VIEWPOINTS = 4  # a floor
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """grid and viewpoint: the robot's. truth: (256, 256) m in the published window. counted: (256, 256) bool,
-    indoor cells with a finite truth."""
+    """What a robot saw, and the truth.
+
+    grid and viewpoint: the robot's. truth: (256, 256) m in the published window. counted: (256, 256) bool,
+    indoor cells with a finite truth. segments: (N, 2, 2) the plan's walls and windows, m.
+    """
 
     kind: str
     building: str
@@ -32,6 +35,7 @@ class Case:
     viewpoint: tuple[float, float]
     truth: NDArray[np.float64]
     counted: NDArray[np.bool_]
+    segments: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2, 2)))
 
 
 def cases(floor: FloorFile, seed: int = 0, viewpoints: int = VIEWPOINTS) -> Iterator[Case]:
@@ -44,7 +48,16 @@ def cases(floor: FloorFile, seed: int = 0, viewpoints: int = VIEWPOINTS) -> Iter
             grid, viewpoint = walk(site, start, WalkSettings(scans=scans), rng)
             truth = true_distance(site, viewpoint)
             indoor = site.plan.indoor(Window(viewpoint).to_cell, truth.shape)
-            yield Case(kind, floor.building, floor.path.stem, grid, viewpoint, truth, indoor & np.isfinite(truth))
+            yield Case(
+                kind,
+                floor.building,
+                floor.path.stem,
+                grid,
+                viewpoint,
+                truth,
+                counted=indoor & np.isfinite(truth),
+                segments=site.plan.segments,
+            )
 
 
 def true_distance(site: Site, viewpoint: tuple[float, float]) -> NDArray[np.float64]:

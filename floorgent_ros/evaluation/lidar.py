@@ -25,6 +25,7 @@ from floorgent_ros.evaluation.baselines import (
     unknown_is_wall,
 )
 from floorgent_ros.evaluation.cases import KINDS, Case, cases
+from floorgent_ros.evaluation.oracle import oracle
 from floorgent_ros.geometry.grid import UNKNOWN, Window, crop
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.plans.split import FloorFile, floors
@@ -96,20 +97,31 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
             f"{low:.0f}-{high:.0f} m": _ratio(errors, "prediction", (radius >= low) & (radius < high))
             for low, high in RINGS_M
         },
-        "added_wall_iou": float(np.nanmean([o.added_iou for o in outcomes])),
+        "added_wall_iou": _mean_of_known([o.added_iou for o in outcomes]),
         "median_prediction_s": float(np.median([o.seconds for o in outcomes])),
     }
 
 
 def evaluate(
-    predictor: DistancePredictor, chosen: list[FloorFile], fitted_on: list[FloorFile], seed: int = 0
+    predictor: DistancePredictor,
+    chosen: list[FloorFile],
+    fitted_on: list[FloorFile],
+    seed: int = 0,
+    oracle_horizon_m: float | None = None,
 ) -> dict[str, Any]:
-    """Run the protocol; fitted_on: floors on which the constant multiple of the null is fitted."""
+    """Run the protocol.
+
+    fitted_on: floors on which the constant multiple of the null is fitted. oracle_horizon_m: judge the true
+    walls within this horizon in the predictor's place.
+    """
     multiples = fit_multiple(fitted_on, seed)
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
     for floor in tqdm(chosen, desc="floors", unit="floor"):
         for case in _safe_cases(floor, seed):
-            field = predictor.predict(case.grid, case.viewpoint, seed=seed)
+            if oracle_horizon_m is None:
+                field = predictor.predict(case.grid, case.viewpoint, seed=seed)
+            else:
+                field = oracle(case, oracle_horizon_m)
             outcomes[case.kind].append(judge(case, field, multiples[case.kind]))
     if not outcomes:
         raise PlanError("none of the floors gave a case; see the lines above")
@@ -120,7 +132,9 @@ def evaluate(
     }
     report["multiple"] = multiples
     report["seed"] = seed
-    report["model"] = predictor.description
+    report["model"] = (
+        predictor.description if oracle_horizon_m is None else f"true walls, {oracle_horizon_m:g} m"
+    )
     return report
 
 
@@ -160,9 +174,13 @@ def main_from_cli(args: argparse.Namespace) -> int:
     chosen = floors(data, split)
     if args.floors:
         chosen = chosen[: args.floors]
-    settings = PredictorSettings()
-    predictor = DistancePredictor.from_checkpoint(args.checkpoint, settings=settings)
-    report = evaluate(predictor, chosen, floors(data, "train") if indexed else [])
+    given = {name: value for name in ("top_p", "temperature") if (value := getattr(args, name)) is not None}
+    predictor = DistancePredictor.from_checkpoint(
+        args.checkpoint, device=args.device, settings=PredictorSettings(**given)
+    )
+    report = evaluate(
+        predictor, chosen, floors(data, "train") if indexed else [], oracle_horizon_m=args.oracle
+    )
     report["split"] = split
     print(json.dumps(report, indent=2) if args.json else table(report))
     return 0
@@ -199,6 +217,11 @@ def _radius(viewpoint: tuple[float, float]) -> NDArray[np.float64]:
     window = Window(viewpoint)
     centres = np.stack(np.meshgrid(np.arange(256) + 0.5, np.arange(256) + 0.5), -1)
     return np.asarray(np.linalg.norm(window.to_frame(centres) - viewpoint, axis=-1))
+
+
+def _mean_of_known(values: list[float]) -> float:
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def _added_iou(field: DistanceField) -> float:

@@ -84,18 +84,18 @@ def is_wall(steps: Grid, sparse: float) -> bool:
     for step in steps:
         hits += step != EMPTY
         new += step > OLD
-        strong += step == NEW or step == OLD
+        strong += step in (NEW, OLD)
     return 2 * new > hits and (2 * strong > hits or steps.size >= sparse)
 
 
 @compiled
-def tail(skeleton: Grid, line: Line, end: float, sign: int, scale: Scale) -> float:
+def tail(skeleton: Grid, line: Line, end: float, sign: float, scale: Scale) -> float:
     """How much further a wall goes in scattered hits, as it does seen at a grazing angle.
 
     They lie on the line with nothing beside them, ever sparser, never suddenly.
     """
     steep, start, across, main, cross = frame(line)
-    step = sign if main > 0 else -sign
+    step = 1 if main * sign > 0 else -1
     half = scale.narrow / abs(main)
     last, spacing = end, 0.3 * scale.gap
     k = round(start + end * main) + step
@@ -121,8 +121,7 @@ def is_far_wall(skeleton: Grid, line: Line, first: int, steps: Grid, scale: Scal
 
     Its hits lie evenly, with nothing beside them.
     """
-    spacings = np.empty(steps.size)
-    runs, hits, new, lonely, last = 0, 0, 0, 0, 0
+    runs, hits, new, lonely, last, widest, total = 0, 0, 0, 0, 0, 0, 0
     for i in range(steps.size):
         lonely += not beside(skeleton, line, first + i, scale.narrow, 1.6 * scale.beside)
         if not steps[i]:
@@ -130,9 +129,9 @@ def is_far_wall(skeleton: Grid, line: Line, first: int, steps: Grid, scale: Scal
         hits += 1
         new += steps[i] > OLD
         if i == 0 or not steps[i - 1]:
-            spacings[runs] = i - last
+            if runs:
+                widest, total = max(widest, i - last), total + i - last
             runs, last = runs + 1, i
     if 2 * new < hits or runs < SPARSE_HITS or lonely < 0.8 * steps.size:
         return False
-    between = spacings[1:runs]
-    return bool(between.max() <= 3.0 * np.median(between))
+    return widest * (runs - 1) <= 2.5 * total  # no gap far wider than the mean

@@ -61,11 +61,18 @@ def _near(skeleton: Grid, cells: NDArray[np.int64]) -> Grid:
     near = np.zeros_like(skeleton)
     width = skeleton.shape[1]
     for cell in cells:
-        row, column = cell // width, cell % width
-        near[row - 1 : row + 2, column - 1 : column + 2] = 1
+        _stamp(near, cell // width, cell % width)
     for cell in cells:
         near[cell // width, cell % width] = 2
     return near
+
+
+@compiled
+def _stamp(grid: Grid, row: int, column: int) -> None:
+    """Set a cell and its eight neighbours; a slice assignment takes seconds to compile."""
+    for r in range(row - 1, row + 2):
+        for c in range(column - 1, column + 2):
+            grid[r, c] = 1
 
 
 @compiled
@@ -93,7 +100,7 @@ def _fit_round(
         row, column = cell // width, cell % width
         if claimed[row, column] or tried[row, column] or (row + column) % stride:
             continue
-        tried[row - 1 : row + 2, column - 1 : column + 2] = 1
+        _stamp(tried, row, column)
         dx, dy = _direction(near, row, column, look)
         line, ok = _grow(skeleton, (float(column), float(row), dx, dy), look, strip, scale.gap)
         if not ok:
@@ -124,10 +131,10 @@ def _stretch(
     dense: bool,
 ) -> tuple[Line, float, float, bool]:
     """The line, refitted where part of it fell away, the ends of its wall along it, and if it is one."""
-    steps = np.empty(sum(skeleton.shape), np.uint8)
+    steps = np.empty(skeleton.shape[0] + skeleton.shape[1], np.uint8)
     aligned = np.empty(steps.size)
-    low = walk(skeleton, line, -1, math.inf, strip, scale.gap)[0]
-    high = walk(skeleton, line, 1, math.inf, strip, scale.gap)[0]
+    low = walk(skeleton, line, -1.0, math.inf, strip, scale.gap)[0]
+    high = walk(skeleton, line, 1.0, math.inf, strip, scale.gap)[0]
     first, count = support(skeleton, field, claimed, weak, line, low, high, strip, steps, aligned)
     if not dense:
         return line, low, high, is_far_wall(skeleton, line, first, steps[:count], scale)
@@ -150,8 +157,8 @@ def _settled(
     x, y, dx, dy = line
     line = (x + shift, y, dx, dy) if abs(dy) > abs(dx) else (x, y + shift, dx, dy)
     if dense:
-        low -= tail(skeleton, line, low, -1, scale)
-        high += tail(skeleton, line, high, 1, scale)
+        low -= tail(skeleton, line, low, -1.0, scale)
+        high += tail(skeleton, line, high, 1.0, scale)
     most = 0.5 * thickness + 2.0  # thinning takes half the thickness off each end
     low -= overhang(mask, line, low, -1.0, most)
     high += overhang(mask, line, high, 1.0, most)
@@ -160,7 +167,7 @@ def _settled(
 
 @compiled
 def _direction(near: Grid, row: int, column: int, look: float) -> tuple[float, float]:
-    """Direction in which most skeleton cells lie on the line through a cell or, for half a vote, beside it."""
+    """Direction in which most skeleton cells lie on the line through a cell or, half a vote, beside it."""
     height, width = near.shape
     best, best_x, best_y = -1.0, 1.0, 0.0
     for k in range(_DIRECTIONS):
@@ -198,8 +205,8 @@ def _grow(skeleton: Grid, line: Line, look: float, strip: float, gap: float) -> 
 @compiled
 def _fitted(skeleton: Grid, line: Line, limit: float, strip: float, gap: float) -> tuple[Line, float, int]:
     """The total least squares line of what `walk` meets both ways, its span and the number of cells."""
-    low, n, sx, sy, sxx, syy, sxy = walk(skeleton, line, -1, limit, strip, gap)
-    high, m, a, b, aa, bb, ab = walk(skeleton, line, 1, limit, strip, gap)
+    low, n, sx, sy, sxx, syy, sxy = walk(skeleton, line, -1.0, limit, strip, gap)
+    high, m, a, b, aa, bb, ab = walk(skeleton, line, 1.0, limit, strip, gap)
     n, sx, sy, sxx, syy, sxy = n + m, sx + a, sy + b, sxx + aa, syy + bb, sxy + ab
     x, y, dx, dy = line
     if n < 2:

@@ -26,7 +26,7 @@ def join_lines(lines: NDArray[np.float64], resolution: float, min_wall_m: float)
     segments = walls[:, :4].reshape(-1, 2, 2)
     # the ends are cell centres: half a cell of wall goes on past each
     length = np.hypot(*(segments[:, 1] - segments[:, 0]).T) + 1.0
-    return segments[length * resolution >= min_wall_m]
+    return np.asarray(segments[length * resolution >= min_wall_m])
 
 
 @compiled

@@ -41,7 +41,7 @@ def at(grid: Grid, steep: bool, along: int, across: int) -> int:
 
 @compiled
 def walk(
-    skeleton: Grid, line: Line, sign: int, limit: float, strip: float, gap: float
+    skeleton: Grid, line: Line, sign: float, limit: float, strip: float, gap: float
 ) -> tuple[float, int, float, float, float, float, float]:
     """Follow a line one way, to ``limit`` at most, while gaps stay below ``gap``.
 
@@ -49,7 +49,7 @@ def walk(
     ``strip``, relative to the line's point.
     """
     steep, start, across, main, cross = frame(line)
-    step = sign if main > 0 else -sign
+    step = 1 if main * sign > 0 else -1
     half = strip / abs(main)
     k = round(start) if sign > 0 else round(start) + step
     n, sx, sy, sxx, syy, sxy, last = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -153,7 +153,7 @@ def middle(mask: Grid, line: Line, low: float, high: float) -> tuple[float, floa
     steep, start, across, main, cross = frame(line)
     a, b = start + low * main, start + high * main
     first, last = round(min(a, b)), round(max(a, b))
-    runs, middles = np.empty(last - first + 1), np.empty(last - first + 1)
+    runs, middles = np.empty(last - first + 1, np.int64), np.empty(last - first + 1)
     count = 0
     for k in range(first, last + 1):
         centre = across + (k - start) / main * cross
@@ -170,12 +170,28 @@ def middle(mask: Grid, line: Line, low: float, high: float) -> tuple[float, floa
                 break
     if count == 0:
         return 0.0, 1.0
-    typical = np.median(runs[:count])
+    typical = _median(runs[:count])
     shift, used = 0.0, 0
     for i in range(count):
         if runs[i] <= 1.5 * typical + 1:  # not where another wall comes in
             shift, used = shift + middles[i], used + 1
     return shift / max(used, 1), typical * abs(main)
+
+
+@compiled
+def _median(counts: NDArray[np.int64]) -> int:
+    """The (lower) median of small whole numbers; `numpy.median` takes seconds to compile."""
+    most = 0
+    for count in counts:
+        most = max(most, count)
+    tally = np.zeros(most + 1, np.int64)
+    for count in counts:
+        tally[count] += 1
+    below, median = 0, 0
+    while 2 * (below + tally[median]) < counts.size:
+        below += tally[median]
+        median += 1
+    return median
 
 
 @compiled

@@ -19,6 +19,7 @@ from floorgent_ros.geometry.compiled import compiled
 from floorgent_ros.geometry.fitting import fit_lines
 from floorgent_ros.geometry.joining import join_lines
 
+_FINE_M = 0.05  # finer grids are traced at about this resolution: their noise is no finer than a LIDAR's
 _MARGIN_CELLS = 2  # empty frame that spares the neighbourhood look-ups their bounds checks
 
 
@@ -40,15 +41,28 @@ def trace_walls(
     if found is None:
         return np.empty((0, 2, 2))
     x, y, width, height = cv2.boundingRect(found)
-    pad = _MARGIN_CELLS + math.ceil(settings.close_m / resolution)
-    framed = cv2.copyMakeBorder(grid[y : y + height, x : x + width], *(pad,) * 4, cv2.BORDER_CONSTANT, value=0)
-    mask = _close(framed, round(settings.close_m / resolution))
+    fold = max(1, math.floor(_FINE_M / resolution + 1e-6))
+    cell_m = resolution * fold
+    gap = round(settings.close_m / cell_m)
+    pad = _MARGIN_CELLS + gap
+    mask = _close(np.pad(_folded(grid[y : y + height, x : x + width], fold), pad), gap)
     cells = np.flatnonzero(mask.view(np.bool_))
     skeleton, thinned = thin(mask, cells)
-    weak = _small_blobs(mask, cells, settings.min_blob_m / resolution)
-    lines = fit_lines(mask, skeleton, thinned, weak, resolution, settings.min_wall_m)
-    segments = join_lines(lines, resolution, settings.min_wall_m)
-    return (segments + (x - pad + 0.5, y - pad + 0.5)) * resolution
+    weak = _small_blobs(mask, cells, settings.min_blob_m / cell_m)
+    lines = fit_lines(mask, skeleton, thinned, weak, cell_m, settings.min_wall_m)
+    segments = join_lines(lines, cell_m, settings.min_wall_m)
+    return np.asarray((segments + 0.5 - pad) * cell_m + np.array([x, y]) * resolution)
+
+
+def _folded(cells: NDArray[np.uint8], fold: int) -> NDArray[np.uint8]:
+    """A grid ``fold`` times coarser, set where any of its cells is."""
+    rows, columns = (-(-side // fold) for side in cells.shape)
+    coarse = np.zeros((rows, columns), np.uint8)
+    for i in range(fold):
+        for j in range(fold):
+            part = cells[i::fold, j::fold]
+            coarse[: part.shape[0], : part.shape[1]] |= part
+    return coarse
 
 
 def _close(cells: NDArray[np.uint8], gap: int) -> NDArray[np.uint8]:
@@ -58,15 +72,16 @@ def _close(cells: NDArray[np.uint8], gap: int) -> NDArray[np.uint8]:
     kernel = np.ones((gap + 1, gap + 1), np.uint8)
     near, far = gap // 2, gap - gap // 2
     grown = cv2.dilate(cells, kernel, anchor=(near, near))
-    return cv2.erode(grown, kernel, anchor=(far, far)).astype(np.uint8, copy=False)
+    return np.asarray(cv2.erode(grown, kernel, anchor=(far, far)), np.uint8)
 
 
 def thin(mask: NDArray[np.uint8], cells: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Skeleton of a (H, W) mask of 0 and 1 whose border cells are 0 (Guo and Hall, 1989).
 
-    ``cells`` are the flat indices of its set cells. Returns the skeleton like the mask, and the flat indices of its cells in ascending order. Works along
-    the list of set cells, on sparse grids many times faster than `skimage.morphology.skeletonize`, which
-    passes over the whole image; and the latter's scheme (Zhang and Suen) wipes out thick diagonals.
+    ``cells`` are the flat indices of its set cells. Returns the skeleton like the mask, and the flat
+    indices of its cells in ascending order. Works along the list of set cells, on sparse grids many times
+    faster than `skimage.morphology.skeletonize`, which passes over the whole image; and the latter's
+    scheme (Zhang and Suen, 1984) wipes out thick diagonals.
     """
     skeleton = mask.copy()
     return skeleton, _thin(skeleton.reshape(-1), cells.copy(), mask.shape[1], _REMOVABLE)
@@ -78,8 +93,9 @@ def _removable_neighbourhoods() -> NDArray[np.uint8]:
     for code in range(256):
         n, ne, e, se, s, sw, w, nw = (bool(code >> bit & 1) for bit in range(8))
         pieces = (not n and (ne or e)) + (not e and (se or s)) + (not s and (sw or w)) + (not w and (nw or n))
-        pairs = min((nw or n) + (ne or e) + (se or s) + (sw or w), (n or ne) + (e or se) + (s or sw) + (w or nw))
-        if pieces == 1 and 2 <= pairs <= 3:
+        before = (nw or n) + (ne or e) + (se or s) + (sw or w)
+        after = (n or ne) + (e or se) + (s or sw) + (w or nw)
+        if pieces == 1 and 2 <= min(before, after) <= 3:
             table[code] = (not (w and (s or sw or not nw))) + 2 * (not (e and (n or ne or not se)))
     return table
 

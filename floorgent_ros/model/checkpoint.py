@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.network import FloorNet
 
 MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
+MAX_SIZE = 4096  # no width, depth or length of a network exceeds this: a file cannot make us allocate more
 CURE = "give the path of a FloorGenT .safetensors file, or leave it empty for the shipped weights"
 
 
@@ -35,7 +35,7 @@ def save_checkpoint(
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     save_file(stored, partial, metadata)
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 def load_checkpoint(path: Path | str | None = None) -> tuple[FloorNet, dict[str, str]]:
@@ -55,7 +55,11 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[FloorNet, dict[str,
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: broken ({error}); {CURE}") from None
     config = _config(path, notes.pop("config", ""))
-    network = FloorNet(config)
+    try:
+        network = FloorNet(config)
+    except (ValueError, TypeError, RuntimeError, ZeroDivisionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{path}: no network has its configuration ({reason}); {CURE}") from None
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
@@ -69,10 +73,16 @@ def _config(path: Path, text: str) -> ModelConfig:
         values: dict[str, Any] = json.loads(text)
         known = {item.name for item in fields(ModelConfig)}
         if set(values) != known:
-            raise CheckpointError(f"{path}: of another architecture (fields {sorted(set(values) ^ known)}); {CURE}")
-        config = ModelConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+            raise CheckpointError(
+                f"{path}: of another architecture (fields {sorted(set(values) ^ known)}); {CURE}"
+            )
+        typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        config = ModelConfig(**typed)
     except (ValueError, TypeError, AttributeError):
         raise CheckpointError(f"{path}: carries no configuration; {CURE}") from None
+    sizes = [size for value in values.values() for size in (value if isinstance(value, list) else [value])]
+    if any(isinstance(size, int) and not 0 < size <= MAX_SIZE for size in sizes):
+        raise CheckpointError(f"{path}: a size in its configuration is not in 1 to {MAX_SIZE}; {CURE}")
     if config.architecture != ModelConfig.architecture:
         raise CheckpointError(f"{path}: architecture {config.architecture!r} is not known here; {CURE}")
     return config

@@ -26,7 +26,7 @@ from floorgent_ros.model.trunk import KeyValue, Trunk
 
 MARKS = 3  # canvas channels: an end of a drawn wall, a horizontal wall, a vertical wall in the patch
 CELL_KEY = 8  # width of the keys that a single cell gets from the fine features
-BLOCKED = -1e9  # logit of what cannot be
+BLOCKED = -1e4  # logit of what cannot be; float16 holds it
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ class Decoder(nn.Module):
     def marks(self, levels: Tensor, kind: Tensor) -> Tensor:
         """(B, n, 4) levels and (B, n) kinds → (B, n, G, MARKS) bool, grid order: where each wall lies."""
         patch = torch.div(levels, self.layout.patch, rounding_mode="floor")
-        low, high = torch.minimum(patch[..., :2], patch[..., 2:]), torch.maximum(patch[..., :2], patch[..., 2:])
+        low = torch.minimum(patch[..., :2], patch[..., 2:])
+        high = torch.maximum(patch[..., :2], patch[..., 2:])
         axis = torch.arange(self.layout.side, device=levels.device)
         inside = (axis >= low[..., None]) & (axis <= high[..., None])  # (B, n, 2, side)
         covered = inside[..., 1, :, None] & inside[..., 0, None, :]  # (B, n, side, side)
@@ -192,7 +193,9 @@ class Decoder(nn.Module):
 
     # From here on all tensors are flat: M walls, `batch` (M,) says which image each belongs to.
 
-    def start_cell(self, state: Tensor, patch: Tensor, batch: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    def start_cell(
+        self, state: Tensor, patch: Tensor, batch: Tensor, memory: Memory
+    ) -> tuple[Tensor, Tensor]:
         """State after the start patch (M, D) and logits (M, P²) of the cell in it."""
         state = functional.relu(self.cell_in(torch.cat([state, memory.patches[batch, patch]], -1)))
         query = self.cell_query(state)[..., None]

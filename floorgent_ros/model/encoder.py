@@ -43,6 +43,7 @@ class Bottleneck(nn.Module):
         self.gate = nn.Parameter(torch.full((1,), 0.3))
 
     def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) → the same shape."""
         y = self.squeeze(functional.relu(self.norm(x)))
         y = self.mix(functional.relu(y))
         return x + self.gate * self.expand(functional.relu(y))
@@ -62,7 +63,8 @@ class GlobalBlock(nn.Module):
         )
         self.gates = nn.Parameter(torch.full((2,), 0.3))
 
-    def forward(self, x: Tensor) -> Tensor:  # (B, S, D)
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, S, D) → the same shape."""
         batch, length, width = x.shape
         q, k, v = self.qkv(self.norm(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         y = functional.scaled_dot_product_attention(q, k, v)  # (B, heads, S, D / heads)

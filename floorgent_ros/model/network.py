@@ -126,8 +126,8 @@ class FloorNet(nn.Module):
                 end_patch = decoder.lines[kind[chosen], patch[chosen], step[chosen]]
             found = functional.cross_entropy(logits, step[chosen], reduction="none")
             end_patch_nats = end_patch_nats.index_put((chosen,), found)
-            cells = None if free else decoder.cells_along(kind[chosen], cell[chosen])
-            logits = decoder.end_cell(after, end_patch, cells, group, memory)
+            line = None if free else decoder.cells_along(kind[chosen], cell[chosen])
+            logits = decoder.end_cell(after, end_patch, line, group, memory)
             found = functional.cross_entropy(logits, end_cell[chosen], reduction="none")
             end_cell_nats = end_cell_nats.index_put((chosen,), found)
         return {**parts, "end_patch": end_patch_nats, "end_cell": end_cell_nats}
@@ -139,4 +139,6 @@ def _valid(batch: Batch) -> Tensor:
 
 
 def _raster_loss(features: Features, batch: Batch) -> Tensor:
-    return functional.binary_cross_entropy_with_logits(features.raster, batch.raster.to(features.raster.dtype))
+    return functional.binary_cross_entropy_with_logits(
+        features.raster, batch.raster.to(features.raster.dtype)
+    )

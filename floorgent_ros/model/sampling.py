@@ -1,4 +1,4 @@
-"""Drawing completions: nucleus sampling over segments with a key/value cache, all completions in one batch."""
+"""Drawing completions: nucleus sampling over segments with a key/value cache, all in one batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Nucleus:
 
 
 def uniforms(count: int, steps: int, seed: int) -> Tensor:
-    """(steps, FIELDS, count) numbers in [0, 1) that decide a sample; completion n does not depend on count."""
+    """(steps, FIELDS, count) numbers in [0, 1); those of completion n do not depend on count."""
     draws = [np.random.default_rng((seed, n)).random((steps, FIELDS), np.float32) for n in range(count)]
     return torch.from_numpy(np.stack(draws, -1))
 
@@ -48,7 +48,9 @@ def sample(
     features = network.encoder(torch.from_numpy(image)[None].to(device))
     memory = network.decoder.remember(features).expand(count)
     steps = network.config.max_segments
-    rows = Sweep(network.decoder, memory, count, steps, nucleus or Nucleus()).run(uniforms(count, steps, seed).to(device))
+    rows = Sweep(network.decoder, memory, count, steps, nucleus or Nucleus()).run(
+        uniforms(count, steps, seed).to(device)
+    )
     drawn = rows.cpu().numpy()
     return [network.decoder.layout.decode(row[row[:, 0] >= 0]) for row in drawn]
 
@@ -69,7 +71,7 @@ class Sweep:
         self.next_input = decoder.begin.expand(count, 1, -1)
 
     def run(self, uniform: Tensor) -> Tensor:
-        """Draw until all sequences stopped or the uniforms (steps, FIELDS, N) end; (N, steps, FIELDS), −1 after."""
+        """Draw until all stopped or the uniforms (steps, FIELDS, N) end; (N, steps, FIELDS), −1 after."""
         rows = []
         for numbers in uniform:
             row = self.step(numbers)
@@ -110,7 +112,8 @@ class Sweep:
         """(N, G + 1): log probability of each rank as the next wall's start, the stop last."""
         canvas = self.canvas[:, self.decoder.patch_of_rank]
         logits = self.decoder.start(state[:, None], canvas[:, None], self.current[:, None], self.memory)[:, 0]
-        passed = functional.softplus(logits.float()).cumsum(-1)  # −log of passing by all patches up to this one
+        # −log of passing by all patches up to this one
+        passed = functional.softplus(logits.float()).cumsum(-1)
         starts = logits - passed  # log h + log of passing by the ones before
         starts = starts.masked_fill(logits <= BLOCKED / 2, BLOCKED)
         return torch.cat([starts, -passed[:, -1:]], -1)
@@ -131,7 +134,7 @@ class Sweep:
     def _end(
         self, state: Tensor, kind: Tensor, patch: Tensor, start_cell: Tensor, start: Tensor, numbers: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw both ways of ending and keep the kind's: end_step, end_cell (N,) and the end's levels (N, 2)."""
+        """Draw both ways of ending, keep the kind's: end_step, end_cell (N,) and the end's levels (N, 2)."""
         decoder, memory, size = self.decoder, self.memory, self.decoder.layout.patch
         straight = kind.clamp(max=FREE - 1)
         horizontal = (straight == RIGHT) | (straight == LEFT)

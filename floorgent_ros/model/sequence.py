@@ -91,7 +91,9 @@ class Layout:
         along = np.where(np.isin(kind, (RIGHT, LEFT)), end_inside[:, 0], end_inside[:, 1])
         end_cell = np.where(straight, along, end_inside[:, 1] * self.patch + end_inside[:, 0])
         rank = self.rank_of_patch[start_patch[:, 1] * self.side + start_patch[:, 0]]
-        rows = np.stack([rank, start_inside[:, 1] * self.patch + start_inside[:, 0], kind, end_step, end_cell], 1)
+        rows = np.stack(
+            [rank, start_inside[:, 1] * self.patch + start_inside[:, 0], kind, end_step, end_cell], 1
+        )
         return np.unique(rows, axis=0)
 
     def decode(self, rows: Ints) -> Ints:

@@ -47,7 +47,7 @@ class TrunkLayer(nn.Module):
         return self._split(k), self._split(v)
 
     def forward(self, x: Tensor, cross: KeyValue, room: KeyValue | None = None, filled: int = 0) -> Tensor:
-        """x: (B, n, D) all positions, or the next one only with a cache's room, of which `filled` are in use."""
+        """x: (B, n, D) all positions, or only the next with a cache's room, of which `filled` are in use."""
         q, k, v = (self._split(part) for part in self.self_qkv(self.norms[0](x)).chunk(3, -1))
         if room is not None:
             for kept, new in zip(room, (k, v), strict=True):
@@ -71,6 +71,7 @@ class Trunk(nn.Module):
 
     def __init__(self, width: int, layers: int, heads: int, feed: int, dropout: float) -> None:
         super().__init__()
+        self.heads = heads
         self.layers = nn.ModuleList(TrunkLayer(width, heads, feed, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
 
@@ -81,11 +82,8 @@ class Trunk(nn.Module):
     def cache(self, count: int, length: int) -> Cache:
         """An empty cache for `count` sequences of at most `length` positions."""
         weight = self.norm.weight
-        room: list[KeyValue] = []
-        for layer in self.layers:
-            shape = (count, layer.heads, length, len(weight) // layer.heads)
-            room.append((weight.new_empty(shape), weight.new_empty(shape)))
-        return Cache(room)
+        shape = (count, self.heads, length, len(weight) // self.heads)
+        return Cache([(weight.new_empty(shape), weight.new_empty(shape)) for _ in self.layers])
 
     def forward(self, x: Tensor, cross: list[KeyValue], cache: Cache | None = None) -> Tensor:
         """(B, n, D) → states (B, n, D); with a cache, which is filled on, x is the next position, n = 1."""

@@ -42,32 +42,33 @@ def _run(args: list[str] | None, load: Callable[[Settings], Predictor] | None) -
     from floorgent_ros.ros.floorgent_node import FloorgentNode, load_predictor  # noqa: PLC0415
 
     # From here rclpy's own handlers end the executor. These stand behind them, so that neither the first
-    # nor a second signal (a terminal and ros2 launch both send one) raises KeyboardInterrupt.
+    # nor a second signal (a terminal and ros2 launch both send one) raises KeyboardInterrupt. A signal that
+    # comes while things are half built waits until they are whole.
     stopped: list[int] = []
     for number in SIGNALS:
         signal.signal(number, lambda received, _: stopped.append(received))
-    node = None
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         rclpy.init(args=args)
-        node = FloorgentNode(load or load_predictor)
         executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        if not stopped:
-            executor.spin()
-    except (FloorgentError, RuntimeError) as error:
-        if stopped:
-            return EXIT_OK  # the shutdown took its context away from what was going on: that is no fault
-        if node is not None:
-            raise
-        print(f"floorgent: {one_line(error)}", file=sys.stderr)  # wrong parameters or remappings
+        node = FloorgentNode(load or load_predictor)
+    except (FloorgentError, RuntimeError) as error:  # wrong parameters or remappings
+        print(f"floorgent: {one_line(error)}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    executor.add_node(node)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    try:
+        executor.spin()
     except ExternalShutdownException:
         pass
+    except Exception:
+        if not stopped:
+            raise
+        # else the shutdown took its context away from what was going on: that is no fault
     finally:
-        if node is not None:
-            node.destroy_node()
+        node.destroy_node()
         rclpy.try_shutdown()
-    return EXIT_BAD_INPUT if node is not None and node.failure else EXIT_OK
+    return EXIT_BAD_INPUT if node.failure else EXIT_OK
 
 
 if __name__ == "__main__":

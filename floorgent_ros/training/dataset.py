@@ -2,8 +2,8 @@
 
 A folder of samples holds ``images.npy`` (N, L, L / 4) uint8, four states a byte; ``walls.npy`` (M, 4)
 uint8; ``offsets.npy`` (N + 1,) int64, sample i owning walls offsets[i] to offsets[i + 1]. One encoded
-example: a state byte 0b10010010 is free, unknown… read from the lowest two bits (0 unknown, 1 free,
-2 occupied).
+example: the byte 0b10010010 is occupied, unknown, free, occupied, read from the lowest two bits (0 unknown,
+1 free, 2 occupied).
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def prepare(
     images = np.zeros((count, WINDOW_CELLS, WINDOW_CELLS // 4), np.uint8)
     walls: list[NDArray[np.uint8]] = []
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        for samples in tqdm(pool.imap(draw_many, tasks), total=len(tasks), desc="drawing samples", unit="batch"):
+        for samples in tqdm(
+            pool.imap(draw_many, tasks), total=len(tasks), desc="drawing samples", unit="batch"
+        ):
             for image, wall in samples:
                 images[len(walls)] = image
                 walls.append(wall)
@@ -112,7 +114,9 @@ class SampleFolder:
             self._images = np.load(folder / "images.npy", mmap_mode="r")
             self._walls = np.load(folder / "walls.npy")
         except (OSError, ValueError) as error:
-            raise PlanError(f"{folder}: samples missing or broken ({error}); delete the folder to draw again") from None
+            raise PlanError(
+                f"{folder}: samples missing or broken ({error}); delete the folder to draw again"
+            ) from None
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -164,7 +168,9 @@ def batches(
         for batch in range(within, per_epoch):
             rng = np.random.default_rng((seed, epoch, batch))
             chosen = order[batch]
-            yield collate([samples[i].turned(int(rng.integers(SYMMETRIES))) for i in chosen], layout, max_segments)
+            yield collate(
+                [samples[i].turned(int(rng.integers(SYMMETRIES))) for i in chosen], layout, max_segments
+            )
         step = (epoch + 1) * per_epoch
 
 

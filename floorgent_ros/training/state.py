@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,11 @@ class Progress:
 
 
 def save_state(
-    path: Path, network: nn.Module, average: dict[str, Tensor], optimiser: torch.optim.Optimizer, progress: Progress
+    path: Path,
+    network: nn.Module,
+    average: dict[str, Tensor],
+    optimiser: torch.optim.Optimizer,
+    progress: Progress,
 ) -> None:
     """Write the whole state; the previous one stays until the new one is complete."""
     tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
@@ -39,7 +42,7 @@ def save_state(
     stored = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     partial = path.with_suffix(".partial")
     save_file(stored, partial, {"progress": json.dumps(vars(progress))})
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 def load_state(
@@ -57,7 +60,9 @@ def load_state(
         torch.set_rng_state(tensors["rng"])
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{path}: cannot resume ({reason}); start without --resume in a new folder") from None
+        raise CheckpointError(
+            f"{path}: cannot resume ({reason}); start without --resume in a new folder"
+        ) from None
     return Progress(**values)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 import yaml
-from torch import Tensor
 from tqdm import tqdm
 
 from floorgent_ros.config import TrainingSettings
@@ -64,7 +63,8 @@ class Trainer:
             self.samples, self.layout, settings.batch, self.config.max_segments, settings.seed, progress.step
         )
         total = settings.minutes * 60
-        bar = tqdm(total=round(total), initial=round(progress.seconds), unit="s", desc="training")
+        shown = round(total)
+        bar = tqdm(total=shown, initial=round(progress.seconds), unit="s", desc="training")
         saved = validated = progress.seconds
         bits = math.nan
         while progress.seconds < total:
@@ -72,8 +72,10 @@ class Trainer:
             bits = self._step(next(stream), bits)
             progress.step += 1
             progress.seconds += time.monotonic() - begun
-            bar.update(min(round(progress.seconds), bar.total) - bar.n)
-            bar.set_postfix(step=progress.step, bits=f"{bits:.2f}", val=f"{progress.best_bits:.2f}", refresh=False)
+            bar.update(min(round(progress.seconds), shown) - bar.n)
+            bar.set_postfix(
+                step=progress.step, bits=f"{bits:.2f}", val=f"{progress.best_bits:.2f}", refresh=False
+            )
             if progress.seconds - validated >= settings.val_minutes * 60:
                 validated = progress.seconds
                 self._validate(bits)
@@ -109,8 +111,10 @@ class Trainer:
         nats = losses.nats.sum() / walls
         loss = nats + settings.raster_weight * losses.raster
         if not torch.isfinite(loss):
-            raise FloorgentError(f"{self.out}: the loss is {float(loss)} at step {self.progress.step}; "
-                                 f"go on from {self.state_path.name} with --resume and a smaller learning_rate")
+            raise FloorgentError(
+                f"{self.out}: the loss is {float(loss.detach())} at step {self.progress.step}; "
+                f"go on from {self.state_path.name} with --resume and a smaller learning_rate"
+            )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), _CLIP)
@@ -168,7 +172,9 @@ class Trainer:
         order = samples.lengths.argsort(kind="stable").tolist()
         size = self.settings.batch
         groups: list[list[int]] = [order[first : first + size] for first in range(0, len(order), size)]
-        return [collate([samples[i] for i in group], self.layout, self.config.max_segments) for group in groups]
+        return [
+            collate([samples[i] for i in group], self.layout, self.config.max_segments) for group in groups
+        ]
 
 
 def read_config(path: Path | None) -> tuple[ModelConfig, TrainingSettings]:
@@ -182,7 +188,9 @@ def read_config(path: Path | None) -> tuple[ModelConfig, TrainingSettings]:
     unknown = set(values) - {"model", "training"}
     if unknown:
         raise ConfigError(f"{path}: unknown section {sorted(unknown)}; use model and training")
-    return _filled(ModelConfig(), values.get("model"), path), _filled(TrainingSettings(), values.get("training"), path)
+    return _filled(ModelConfig(), values.get("model"), path), _filled(
+        TrainingSettings(), values.get("training"), path
+    )
 
 
 def _filled(defaults: Any, values: dict[str, Any] | None, path: Path) -> Any:

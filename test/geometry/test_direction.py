@@ -45,7 +45,9 @@ def test_the_longer_wing_wins_and_is_not_pulled() -> None:
 
 
 def test_many_short_walls_do_not_outvote_length() -> None:
-    assert dominant_direction(walls((20, 30), *[(0.0, 0.5)] * 40)) == pytest.approx(math.radians(20), abs=1e-6)
+    assert dominant_direction(walls((20, 30), *[(0.0, 0.5)] * 40)) == pytest.approx(
+        math.radians(20), abs=1e-6
+    )
 
 
 def test_a_near_tie_keeps_its_answer_from_map_to_map() -> None:

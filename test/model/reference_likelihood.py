@@ -1,4 +1,4 @@
-"""The likelihood of a sequence of walls written out step by step, slowly, without cache and without batches."""
+"""The likelihood of a sequence of walls written out step by step, without cache and without batches."""
 
 from __future__ import annotations
 
@@ -65,12 +65,11 @@ def wall_probability(
     probability *= _chosen(logits, kind)
     if row[2] == FREE:
         after, logits = decoder.end_anywhere(after, ONE, memory)
-        end_patch, ends = step, None
+        end_patch, line = step, None
     else:
         after, logits = decoder.end(after, kind, patch, canvas[None], ONE, memory)
-        end_patch, ends = decoder.lines[kind, patch, step], decoder.cells_along(kind, cell)
+        end_patch, line = decoder.lines[kind, patch, step], decoder.cells_along(kind, cell)
     probability *= _chosen(logits, step)
-    line = None if row[2] == FREE else decoder.cells_along(kind, cell)
     return probability * _chosen(decoder.end_cell(after, end_patch, line, ONE, memory), end_cell)
 
 

@@ -8,7 +8,7 @@ import torch
 from reference_likelihood import ONE, remember
 from tiny_model import random_image, random_walls, tiny_network
 
-from floorgent_ros.model.decoder import BLOCKED, MARKS
+from floorgent_ros.model.decoder import BLOCKED, CELL_KEY, MARKS
 from floorgent_ros.model.sequence import DOWN, FREE, LEFT, RIGHT, UP
 
 
@@ -52,7 +52,7 @@ def test_marks_say_in_which_patches_a_wall_ends_and_runs(decoder):
 
 
 def test_features_are_looked_up_where_a_wall_ends(decoder):
-    """Bilinear between the centres of the pen's 4 × 4-level cells, the nearest beyond the outermost centres."""
+    """Bilinear between the centres of the pen's 4 × 4-level cells; beyond the outermost ones, those."""
     pen = torch.from_numpy(np.random.default_rng(2).normal(size=(1, 3, 8, 8)))
     x, y = (axis.ravel() for axis in np.meshgrid(np.arange(32), np.arange(32)))
     found = decoder.look_up(torch.from_numpy(np.stack([x, y], -1))[None], pen)[0].numpy()
@@ -157,4 +157,26 @@ def test_memory_of_many_sequences_is_the_single_one_without_a_copy(memory):
     assert torch.equal(many.end_keys[3], memory.end_keys[0])
     assert torch.equal(many.cross[1][0][4], memory.cross[1][0][0])
     for name in ("patches", "pen", "start_keys", "start_bias", "start_marks", "end_keys", "end_marks"):
-        assert getattr(many, name).untyped_storage().data_ptr() == getattr(memory, name).untyped_storage().data_ptr()
+        assert (
+            getattr(many, name).untyped_storage().data_ptr()
+            == getattr(memory, name).untyped_storage().data_ptr()
+        )
+
+
+def test_every_cell_has_keys_of_its_own_place(decoder, memory):
+    layout = decoder.layout
+    # [start or end, key, y in the pen's cell, x in it, row, column]
+    keys = decoder.cell_keys(memory.pen)[0].unflatten(0, (2, CELL_KEY, 4, 4))
+    assert memory.start_cells.shape == memory.end_cells.shape == (1, layout.patches, 64, CELL_KEY)
+    for x, y in [(0, 0), (31, 0), (13, 26), (5, 31)]:
+        patch, cell = y // 8 * layout.side + x // 8, y % 8 * 8 + x % 8
+        own = keys[:, :, y % 4, x % 4, y // 4, x // 4]
+        assert torch.equal(memory.start_cells[0, patch, cell], own[0])
+        assert torch.equal(memory.end_cells[0, patch, cell], own[1])
+
+
+def test_a_straight_wall_ends_in_its_own_row_or_column(decoder):
+    cell = torch.tensor([2 * 8 + 5])
+    row, column = list(range(16, 24)), list(range(5, 64, 8))
+    for kind, cells in {RIGHT: row, LEFT: row, UP: column, DOWN: column}.items():
+        assert decoder.cells_along(torch.tensor([kind]), cell)[0].tolist() == cells

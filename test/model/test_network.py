@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 import torch
 from reference_likelihood import nats, remember, start_probability, state_and_canvas
-from tiny_model import has_free_and_straight, make_batch, random_image, random_samples, tiny_config, tiny_network
+from tiny_model import (
+    has_free_and_straight,
+    make_batch,
+    random_image,
+    random_samples,
+    tiny_config,
+    tiny_network,
+)
 
 from floorgent_ros.model.network import Batch
 from floorgent_ros.model.sequence import FREE, KINDS, Layout
@@ -115,7 +122,9 @@ def test_walls_that_leave_the_window_have_no_probability():
         kind, step = rows[:, 2], rows[:, 3]
         straight = kind < FREE
         patch = layout.patch_of_rank[rank]
-        outside = straight & (layout.lines[np.where(straight, kind, 0), patch, np.where(straight, step, 0)] < 0)
+        outside = straight & (
+            layout.lines[np.where(straight, kind, 0), patch, np.where(straight, step, 0)] < 0
+        )
         assert outside.any()
         assert next_wall_probability(network, image, nothing, rows)[outside].max() == 0.0
 

@@ -35,11 +35,11 @@ def _no_gradients():
 
 
 class RecordingSweep(Sweep):
-    """Keeps the trunk states that it draws from."""
+    """Keeps the trunk states and the canvases that it draws from."""
 
     def _advance(self):
         state = super()._advance()
-        self.states = [*getattr(self, "states", []), state]
+        self.before = [*getattr(self, "before", []), (state, self.canvas)]
         return state
 
 
@@ -50,7 +50,9 @@ def sweep(network, image, count, nucleus=Nucleus(1.0), kind=Sweep):  # noqa: B00
 
 def drawn_rows(network, image, count, seed, nucleus=Nucleus(1.0)):  # noqa: B008
     """Rows (K, 5) of each completion, as integers before they become levels."""
-    rows = sweep(network, image, count, nucleus).run(uniforms(count, network.config.max_segments, seed)).numpy()
+    rows = (
+        sweep(network, image, count, nucleus).run(uniforms(count, network.config.max_segments, seed)).numpy()
+    )
     return [row[row[:, 0] >= 0] for row in rows]
 
 
@@ -150,8 +152,9 @@ def many(network):
 
 
 def test_sequences_ascend_and_are_no_longer_than_the_limit(network, many):
-    lengths = [len(rows) for rows in many]
-    assert min(lengths) < max(lengths) == network.config.max_segments
+    lengths = {len(rows) for rows in many}
+    assert len(lengths) > 3
+    assert max(lengths) <= network.config.max_segments
     for rows in many:
         place = rows[:, 0] * network.config.patch**2 + rows[:, 1]
         assert np.all(np.diff(place) >= 0)
@@ -164,7 +167,12 @@ def test_walls_lie_in_the_window_and_straight_ones_are_straight(network, many):
     assert levels.min() >= 0
     assert levels.max() < layout.levels
     dx, dy = levels[:, 2] - levels[:, 0], levels[:, 3] - levels[:, 1]
-    for kind, along, across, sign in ((RIGHT, dx, dy, 1), (LEFT, dx, dy, -1), (UP, dy, dx, 1), (DOWN, dy, dx, -1)):
+    for kind, along, across, sign in (
+        (RIGHT, dx, dy, 1),
+        (LEFT, dx, dy, -1),
+        (UP, dy, dx, 1),
+        (DOWN, dy, dx, -1),
+    ):
         drawn = rows[:, 2] == kind
         assert np.all(across[drawn] == 0)
         assert np.all(sign * along[drawn] > 0)  # so the ends differ, too
@@ -183,13 +191,44 @@ def test_walls_from_the_windows_rim_never_leave_it(network, image):
         assert bool(possible[:, FREE].all())
         for kind in (RIGHT, UP, LEFT, DOWN):
             allowed = possible[:, kind]
-            _, _, end = step._end(state, torch.full((cells,), kind), patches, torch.arange(cells), start, uniforms(cells, 1, kind)[0])
+            _, _, end = step._end(
+                state,
+                torch.full((cells,), kind),
+                patches,
+                torch.arange(cells),
+                start,
+                uniforms(cells, 1, kind)[0],
+            )
             moved = (end - start)[allowed]
             assert int(end[allowed].min()) >= 0
             assert int(end[allowed].max()) < layout.levels
             axis, sign = {RIGHT: (0, 1), UP: (1, 1), LEFT: (0, -1), DOWN: (1, -1)}[kind]
             assert bool((sign * moved[:, axis] > 0).all())
             assert bool((moved[:, 1 - axis] == 0).all())
+
+
+@pytest.mark.xfail(reason="a free wall may end where it begins, or run straight", strict=True)
+def test_free_walls_are_neither_points_nor_straight(image):
+    network = tiny_network(tiny_config(16))
+    count = 2048
+    step = sweep(network, image[:16, :16], count)
+    own, patches = torch.arange(count) % 64, torch.arange(count) % 4
+    start = step._levels(patches, own)
+    numbers = torch.rand(5, count, generator=torch.Generator().manual_seed(0))
+    kinds, state = torch.full((count,), FREE), torch.randn(count, network.config.width)
+    _, _, end = step._end(state, kinds, patches, own, start, numbers)
+    assert not bool((start == end).any())  # in either coordinate
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_draws_walls_in_the_window(image, dtype):
+    network = tiny_network(walls_wanted=3.0).to(dtype)
+    drawn = sample(network, image, 8, seed=0)
+    levels = np.concatenate(drawn)
+    assert len(levels) > 8
+    assert levels.min() >= 0
+    assert levels.max() < network.config.levels
+    assert np.any(levels[:, :2] != levels[:, 2:], axis=1).all()
 
 
 def test_each_sequence_stops_for_itself(network, image):
@@ -199,6 +238,11 @@ def test_each_sequence_stops_for_itself(network, image):
     assert bool((stopped[:, 1:] >= stopped[:, :-1]).all())  # once stopped, always stopped
     lengths = (~stopped).sum(1)
     assert len(torch.unique(lengths)) > 3
+
+
+def test_drawing_ends_at_the_limit(image):
+    network = tiny_network(walls_wanted=50.0)  # never stops by itself
+    assert [len(walls) for walls in sample(network, image, 3, seed=0)] == [network.config.max_segments] * 3
 
 
 def test_no_wall_at_all_is_an_answer(image):
@@ -220,11 +264,9 @@ def test_cached_states_are_the_teacher_forced_ones(network, image):
     batch = make_batch([(image, sequence) for sequence in sequences], layout)
     states, canvas = network._states(batch, remember(network, image).expand(count))
     for index, sequence in enumerate(sequences):
-        for step in range(min(len(sequence) + 1, len(steps.states))):
-            assert torch.allclose(steps.states[step][index], states[index, step], atol=1e-4)
-    full = [index for index, sequence in enumerate(sequences) if len(sequence) == network.config.max_segments]
-    assert full
-    assert torch.equal(steps.canvas[full], canvas[full, -1].bool())
+        for step, (state, marks) in enumerate(steps.before[: len(sequence) + 1]):
+            assert torch.allclose(state[index], states[index, step], atol=1e-4)
+            assert torch.equal(marks[index], canvas[index, step].bool())
 
 
 def test_start_probabilities_are_the_hazards_of_the_sweep(network, image):
@@ -282,12 +324,11 @@ def _rest(network, memory, step, state, row):
     yield float(logits.log_softmax(-1)[0, kind])
     if row[2] == FREE:
         state, logits = decoder.end_anywhere(state, step.batch, memory)
-        end_patch, ends = end_step, None
+        end_patch, line = end_step, None
     else:
         state, logits = decoder.end(state, kind, patch, step.canvas, step.batch, memory)
-        end_patch, ends = decoder.lines[kind, patch, end_step], decoder.cells_along(kind, cell)
+        end_patch, line = decoder.lines[kind, patch, end_step], decoder.cells_along(kind, cell)
     yield float(logits.log_softmax(-1)[0, end_step])
-    line = None if row[2] == FREE else decoder.cells_along(kind, cell)
     logits = decoder.end_cell(state, end_patch, line, step.batch, memory)
     yield float(logits.log_softmax(-1)[0, end_cell])
 
@@ -314,7 +355,7 @@ def test_first_walls_are_drawn_from_the_networks_distribution(image):
 
 
 def cell_and_kind_probability(network, memory, rank):
-    """(P², KINDS): probability of a first wall's cell and kind, given its start patch; no kind leaves the window."""
+    """(P², KINDS): probability of a first wall's cell and kind in a start patch; none leaves the window."""
     decoder, cells = network.decoder, torch.arange(64)
     state, _ = state_and_canvas(network, memory, NOTHING)
     patch = decoder.patch_of_rank[torch.full((64,), rank)]

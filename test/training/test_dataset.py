@@ -20,7 +20,16 @@ from floorgent_ros.geometry.raster import rasterise
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.training import dataset
-from floorgent_ros.training.dataset import Draw, SampleFolder, batches, collate, draw_many, pack, prepare, unpack
+from floorgent_ros.training.dataset import (
+    Draw,
+    SampleFolder,
+    batches,
+    collate,
+    draw_many,
+    pack,
+    prepare,
+    unpack,
+)
 from floorgent_ros.training.samples import Sample
 
 LAYOUT = Layout(256, 8)
@@ -47,7 +56,11 @@ def same(first, second):
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.integers(1, 9).flatmap(lambda side: arrays(np.int8, (4 * side, 4 * side), elements=st.sampled_from([-1, 0, 100]))))
+@given(
+    st.integers(1, 9).flatmap(
+        lambda side: arrays(np.int8, (4 * side, 4 * side), elements=st.sampled_from([-1, 0, 100]))
+    )
+)
 def test_unpacking_gives_the_states_back(image):
     packed = pack(image)
     assert packed.shape == (len(image), len(image) // 4)
@@ -155,14 +168,19 @@ def test_an_epoch_shows_no_sample_twice_and_turns_keep_what_a_sample_is(folder, 
                 index = counts[tuple(np.bincount(image.ravel() + 1, minlength=102))]
                 seen.append(index)
                 assert length == len(LAYOUT.encode(written[index][1]))
-                turns |= {k for k in range(8) if np.array_equal(Sample(*written[index]).turned(k).image, image)}
+                turns |= {
+                    k for k in range(8) if np.array_equal(Sample(*written[index]).turned(k).image, image)
+                }
         assert len(set(seen)) == len(seen) == 10
     assert turns == set(range(8))
 
 
 def test_batches_hold_samples_of_similar_length(folder):
     samples = SampleFolder(folder)
-    spread = [int(np.ptp(batch.lengths.numpy())) for batch in itertools.islice(batches(samples, LAYOUT, 2, 320, 0), 5)]
+    spread = [
+        int(np.ptp(batch.lengths.numpy()))
+        for batch in itertools.islice(batches(samples, LAYOUT, 2, 320, 0), 5)
+    ]
     assert max(spread) <= 6  # lengths grow by 3: neighbours, one left out among them at most
 
 
@@ -189,7 +207,9 @@ def hopeless(tmp_path):
 @pytest.fixture
 def _workers_are_threads(monkeypatch):
     """Processes would import torch anew, for seconds each; what they do stays the same."""
-    monkeypatch.setattr(dataset, "multiprocessing", SimpleNamespace(get_context=lambda _: SimpleNamespace(Pool=ThreadPool)))
+    monkeypatch.setattr(
+        dataset, "multiprocessing", SimpleNamespace(get_context=lambda _: SimpleNamespace(Pool=ThreadPool))
+    )
 
 
 def test_a_task_draws_what_its_seed_says(floor):

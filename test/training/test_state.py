@@ -1,4 +1,4 @@
-"""The resumable state: exact to the last bit, never half written, refused in one line when it does not fit."""
+"""The resumable state: exact to the last bit, never half written, refused in one line if it does not fit."""
 
 from __future__ import annotations
 

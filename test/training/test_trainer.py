@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -54,7 +53,7 @@ class Clock:
         return (step + second) * STEP_S
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The process was ended."""
 
 
@@ -101,7 +100,7 @@ def equal(first, second):
 def stop_before(step):
     def on_step(now):
         if now == step:
-            raise Stopped
+            raise StoppedError
 
     return on_step
 
@@ -114,7 +113,7 @@ def test_resumed_training_is_the_uninterrupted_one_to_the_last_bit(tmp_path, clo
 
     clock.looks, clock.on_step = 0, stop_before(1)
     before = write_run(tmp_path / "parts")
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         before.run()
     for begin, stop in ((1, 3), (3, None)):
         clock.looks, clock.on_step = 2 * begin, stop_before(stop)
@@ -124,7 +123,7 @@ def test_resumed_training_is_the_uninterrupted_one_to_the_last_bit(tmp_path, clo
         assert part.progress.step == begin
         assert equal(weights(part), weights(before))
         if stop:
-            with pytest.raises(Stopped):
+            with pytest.raises(StoppedError):
                 part.run()
             before = part
     assert part.run().step == 4
@@ -142,7 +141,8 @@ def test_resumed_training_is_the_uninterrupted_one_to_the_last_bit(tmp_path, clo
 
 def test_seed_decides_the_first_weights_and_the_order_of_samples(tmp_path):
     first, again, other = (
-        write_run(tmp_path, settings=TrainingSettings(**(vars(SETTINGS) | {"seed": seed}))) for seed in (0, 0, 1)
+        write_run(tmp_path, settings=TrainingSettings(**(vars(SETTINGS) | {"seed": seed})))
+        for seed in (0, 0, 1)
     )
     assert equal(weights(first), weights(again))
     assert not equal(weights(first), weights(other))
@@ -175,7 +175,12 @@ def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_good_state(tm
 def test_a_small_network_learns_four_samples_by_heart(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(dataset, "SYMMETRIES", 1)  # the same four each time
     settings = TrainingSettings(
-        batch=4, learning_rate=2e-2, warmup_steps=4, minutes=minutes_of(20), checkpoint_minutes=10.0, average=0.5
+        batch=4,
+        learning_rate=2e-2,
+        warmup_steps=4,
+        minutes=minutes_of(20),
+        checkpoint_minutes=10.0,
+        average=0.5,
     )
     trainer = write_run(tmp_path, count=4, config=tiny_config(256, layers=1), settings=settings, walls=3)
     trainer.val = trainer._val_batches(trainer.samples)
@@ -223,7 +228,9 @@ def test_average_follows_the_weights_with_a_short_memory_at_first(tmp_path):
 
 
 def test_rate_warms_up_by_steps_and_falls_by_time_to_two_percent(tmp_path):
-    trainer = write_run(tmp_path, settings=TrainingSettings(batch=2, warmup_steps=10, minutes=10, learning_rate=1e-3))
+    trainer = write_run(
+        tmp_path, settings=TrainingSettings(batch=2, warmup_steps=10, minutes=10, learning_rate=1e-3)
+    )
 
     def rate(step, share):
         trainer.progress = Progress(step=step, seconds=600 * share)
@@ -236,7 +243,10 @@ def test_rate_warms_up_by_steps_and_falls_by_time_to_two_percent(tmp_path):
 
 def test_the_best_checkpoint_stays_when_a_later_one_is_worse(tmp_path, clock, monkeypatch):
     trainer = write_run(
-        tmp_path, settings=TrainingSettings(**(vars(SETTINGS) | {"minutes": minutes_of(6), "val_minutes": minutes_of(2)}))
+        tmp_path,
+        settings=TrainingSettings(
+            **(vars(SETTINGS) | {"minutes": minutes_of(6), "val_minutes": minutes_of(2)})
+        ),
     )
     figures = iter([9.0, 7.0, 8.0, 8.5])
     written = []
@@ -269,7 +279,9 @@ def test_checkpoints_hold_the_averaged_weights_and_say_where_they_come_from(tmp_
 
 def test_configuration_file_replaces_what_it_names(tmp_path):
     path = tmp_path / "train.yaml"
-    path.write_text("model: {layers: 2, encoder_widths: [8, 16, 24]}\ntraining:\n  batch: 7\n", encoding="utf-8")
+    path.write_text(
+        "model: {layers: 2, encoder_widths: [8, 16, 24]}\ntraining:\n  batch: 7\n", encoding="utf-8"
+    )
     model, training = read_config(path)
     assert model == ModelConfig(layers=2, encoder_widths=(8, 16, 24))
     assert training == TrainingSettings(batch=7)
@@ -307,13 +319,19 @@ def test_a_configuration_that_is_missing_is_said(tmp_path):
 
 
 def command(out, **options):
-    return argparse.Namespace(**({"config": None, "minutes": None, "out": str(out), "data": "", "resume": False} | options))
+    return argparse.Namespace(
+        **({"config": None, "minutes": None, "out": str(out), "data": "", "resume": False} | options)
+    )
 
 
 def test_command_trains_and_resumes_and_never_begins_again_over_a_run(tmp_path, clock, capsys):
     config = tmp_path / "tiny.yaml"
-    listed = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(CONFIG).items()}
-    config.write_text(str({"model": listed, "training": {"batch": 2, "checkpoint_minutes": 0.0}}), encoding="utf-8")
+    listed = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in vars(CONFIG).items()
+    }
+    config.write_text(
+        str({"model": listed, "training": {"batch": 2, "checkpoint_minutes": 0.0}}), encoding="utf-8"
+    )
     out = tmp_path / "run"
     write_run(out)
     options = {"config": str(config), "minutes": minutes_of(3)}
