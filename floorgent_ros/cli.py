@@ -130,6 +130,9 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
         "--temperature", type=float, metavar="T", help="of the sampling, instead of the default"
     )
     lidar.add_argument(
+        "--wall-log-odds", type=float, metavar="O", help="of the sampling, instead of the default"
+    )
+    lidar.add_argument(
         "--oracle",
         type=float,
         metavar="M",

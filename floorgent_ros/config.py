@@ -44,6 +44,9 @@ def check(settings: Any) -> None:
     for item in fields(settings):
         value, meta = getattr(settings, item.name), item.metadata
         low, high, choices = meta.get("low"), meta.get("high"), meta.get("choices")
+        expected = {"int": (int,), "float": (int, float), "str": (str,)}.get(str(item.type))
+        if expected and (not isinstance(value, expected) or isinstance(value, bool)):
+            raise ConfigError(f"{item.name} = {value!r}: give a value of type {item.type}")
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{item.name} = {value}: use a finite number")
         if (low is not None and value < low) or (high is not None and value > high):
@@ -99,6 +102,12 @@ class PredictorSettings:
     )
     top_p: float = setting(0.9, "nucleus sampling keeps this share of the probability", low=0.05, high=1.0)
     temperature: float = setting(1.0, "below 1 sharpens, above 1 flattens", low=0.1, high=2.0)
+    wall_log_odds: float = setting(
+        -1.5,
+        "added to the log odds that a further wall starts somewhere; below 0 only the surer walls are drawn",
+        low=-20.0,
+        high=20.0,
+    )
     inflation_radius_m: float = setting(
         0.30, "walls are dilated by this radius before the search", unit="m", low=0.0, high=2.0
     )

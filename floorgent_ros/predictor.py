@@ -154,7 +154,7 @@ class DistancePredictor:
         with watch("observe"):
             observation = observe(grid, viewpoint, self.observation)
         with watch("complete"):
-            nucleus = Nucleus(settings.top_p, settings.temperature)
+            nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
             drawn = sample(self.network, observation.image, count, seed, nucleus)
             walls = [to_metres(levels, observation.frame).astype(np.float32) for levels in drawn]
         return distance_field_of(
@@ -245,7 +245,9 @@ def _device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device = {name!r}: use auto, cpu, cuda or cuda:N")
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device.type == "cuda" and (device.index or 0) >= found:
+    # torch wraps indices of three digits, so the name is read here
+    index = int(name.partition(":")[2] or 0) if device.type == "cuda" else 0
+    if device.type == "cuda" and index >= found:
         raise ConfigError(f"device = {name!r}: torch sees no such GPU here; use auto or cpu")
     return device
 

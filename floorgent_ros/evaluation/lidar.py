@@ -33,6 +33,7 @@ from floorgent_ros.predictor import DistanceField, DistancePredictor
 
 NOTICEABLE_M = 0.2  # cells where prediction and null are both closer than this are left out of the MAE
 RINGS_M = ((0.0, 5.0), (5.0, 10.0), (10.0, 20.0))  # straight-line distance from the viewpoint
+SAMPLING = ("top_p", "temperature", "wall_log_odds")  # settings that the command line may change
 METHODS = ("prediction", "null", "multiple", "unknown_is_wall")
 
 
@@ -88,7 +89,7 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
         "null_mae_m": float(np.abs(errors["null"][noticed]).mean()),
         "bias_m": float(errors["prediction"][noticed].mean()),
         "null_bias_m": float(errors["null"][noticed].mean()),
-        "win_share": float(np.mean([_wins(o) for o in outcomes])),
+        "win_share": _mean_of_known([_wins(o) for o in outcomes]),
         "falsely_unreachable": float(np.concatenate([o.unreachable for o in outcomes]).mean()),
         "cases": len(outcomes),
         "ratio_multiple": _ratio(errors, "multiple"),
@@ -174,7 +175,7 @@ def main_from_cli(args: argparse.Namespace) -> int:
     chosen = floors(data, split)
     if args.floors:
         chosen = chosen[: args.floors]
-    given = {name: value for name in ("top_p", "temperature") if (value := getattr(args, name)) is not None}
+    given = {name: value for name in SAMPLING if (value := getattr(args, name)) is not None}
     predictor = DistancePredictor.from_checkpoint(
         args.checkpoint, device=args.device, settings=PredictorSettings(**given)
     )
@@ -201,9 +202,12 @@ def _ratio(
     return float(np.abs(errors[method][cells]).sum()) / null if null > 0 else float("nan")
 
 
-def _wins(outcome: Outcome) -> bool:
+def _wins(outcome: Outcome) -> float:
+    """1 where the prediction is closer than the null, 0 where not, NaN for a case without counted cells."""
     truth, methods = outcome.truth, outcome.methods
-    return bool(np.abs(methods["prediction"] - truth).sum() < np.abs(methods["null"] - truth).sum())
+    if truth.size == 0:
+        return float("nan")
+    return float(np.abs(methods["prediction"] - truth).sum() < np.abs(methods["null"] - truth).sum())
 
 
 def _by_building(outcomes: list[Outcome]) -> dict[str, list[Outcome]]:

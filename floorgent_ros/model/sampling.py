@@ -17,10 +17,15 @@ from floorgent_ros.model.sequence import DOWN, FIELDS, FREE, LEFT, RIGHT
 
 @dataclass(frozen=True)
 class Nucleus:
-    """top_p: share of the probability that is kept (section IV-C). temperature: divides the logits first."""
+    """How the model's distribution is sharpened.
+
+    top_p: share of the probability that is kept (section IV-C). temperature: divides the logits first.
+    wall_log_odds: added to the log odds of every patch's hazard; below 0 fewer, surer walls are drawn.
+    """
 
     top_p: float = 0.9
     temperature: float = 1.0
+    wall_log_odds: float = 0.0
 
     def pick(self, logits: Tensor, uniform: Tensor) -> Tensor:
         """(N, K) logits and (N,) uniforms in [0, 1) → (N,) indices by inverse transform."""
@@ -112,6 +117,7 @@ class Sweep:
         """(N, G + 1): log probability of each rank as the next wall's start, the stop last."""
         canvas = self.canvas[:, self.decoder.patch_of_rank]
         logits = self.decoder.start(state[:, None], canvas[:, None], self.current[:, None], self.memory)[:, 0]
+        logits = logits + self.nucleus.wall_log_odds
         # −log of passing by all patches up to this one
         passed = functional.softplus(logits.float()).cumsum(-1)
         starts = logits - passed  # log h + log of passing by the ones before
@@ -119,7 +125,7 @@ class Sweep:
         return torch.cat([starts, -passed[:, -1:]], -1)
 
     def _levels(self, patch: Tensor, cell: Tensor) -> Tensor:
-        """(N,) patches and cells in them → (N, 2) levels (x, y)."""
+        """Patches and cells in them, of one shape or broadcast → (…, 2) levels (x, y)."""
         side, size = self.decoder.layout.side, self.decoder.layout.patch
         x, y = patch % side * size + cell % size, patch // side * size + cell // size
         return torch.stack([x, y], -1)
@@ -162,6 +168,9 @@ class Sweep:
             after, logits = decoder.end_anywhere(state, self.batch, memory)
             free_patch = self.nucleus.pick(logits, numbers[3])
             logits = decoder.end_cell(after, free_patch, None, self.batch, memory)
+            everywhere = torch.arange(size**2, device=step.device)
+            ends = self._levels(free_patch[:, None], everywhere[None])  # (N, P², 2)
+            logits = logits.masked_fill((ends == start[:, None]).any(-1), BLOCKED)  # straight, or a point
             free_cell = self.nucleus.pick(logits, numbers[4])
             step, cell = torch.where(free, free_patch, step), torch.where(free, free_cell, cell)
             end = torch.where(free[:, None], self._levels(free_patch, free_cell), end)

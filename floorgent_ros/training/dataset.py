@@ -46,11 +46,12 @@ def unpack(packed: NDArray[np.uint8]) -> NDArray[np.int8]:
 
 @dataclass(frozen=True)
 class Draw:
-    """A task of a worker: samples of given floors with a seed of its own."""
+    """A task of a worker: samples of given floors with a seed of its own; spares replace unusable floors."""
 
     floors: tuple[FloorFile, ...]
     seed: int
     horizon_m: float
+    spares: tuple[FloorFile, ...] = ()
 
 
 def prepare(
@@ -58,9 +59,15 @@ def prepare(
 ) -> None:
     """Draw `count` samples into the folder, floors in turn; nothing is left behind when it fails."""
     order = np.sort(np.arange(count) % len(floors))  # a worker reads few floors
+    parts = [order[first : first + _CHUNK] for first in range(0, count, _CHUNK)]
     tasks = [
-        Draw(tuple(floors[i] for i in order[first : first + _CHUNK]), seed * 1_000_003 + first, horizon_m)
-        for first in range(0, count, _CHUNK)
+        Draw(
+            tuple(floors[i] for i in part),
+            seed * 1_000_003 + index * _CHUNK,
+            horizon_m,
+            spares=tuple(floors[(part[-1] + step) % len(floors)] for step in (1, 2)),
+        )
+        for index, part in enumerate(parts)
     ]
     images = np.zeros((count, WINDOW_CELLS, WINDOW_CELLS // 4), np.uint8)
     walls: list[NDArray[np.uint8]] = []
@@ -79,29 +86,29 @@ def prepare(
 
 
 def draw_many(task: Draw) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
-    """Draw a task's samples, packed. A floor that gives none is replaced by the task's next."""
+    """Draw a task's samples, packed. A floor that gives none is replaced by one of the task, or a spare."""
     rng = np.random.default_rng(task.seed)
     sites: dict[Path, Site | None] = {}
-    out: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
-    turn = 0
-    while len(out) < len(task.floors):
-        floor = task.floors[turn % len(task.floors)]
-        turn += 1
-        if turn > 4 * len(task.floors):
-            raise PlanError(f"{floor.path}: no viewpoint on this floor nor on the ones beside it")
+    others = tuple(dict.fromkeys((*task.floors, *task.spares)))
+    samples = (_draw_one((floor, *others), sites, task.horizon_m, rng) for floor in task.floors)
+    return [(pack(sample.image), sample.walls.astype(np.uint8)) for sample in samples]
+
+
+def _draw_one(
+    floors: tuple[FloorFile, ...], sites: dict[Path, Site | None], horizon_m: float, rng: np.random.Generator
+) -> Sample:
+    """Draw from the first floor that gives a sample; sites caches them, None for one that gives none."""
+    for floor in floors:
         try:
             if floor.path not in sites:
                 sites[floor.path] = Site.of(floor.read())
             site = sites[floor.path]
-            if site is None:
-                continue
-            sample = draw_sample(site, task.horizon_m, rng)
+            if site is not None:
+                return draw_sample(site, horizon_m, rng)
         except FloorgentError as error:
             sites[floor.path] = None
             tqdm.write(f"left out: {error}")
-            continue
-        out.append((pack(sample.image), sample.walls.astype(np.uint8)))
-    return out
+    raise PlanError(f"{floors[0].path}: no viewpoint on this floor nor on the ones beside it")
 
 
 class SampleFolder:
@@ -113,7 +120,7 @@ class SampleFolder:
             self._offsets = np.load(folder / "offsets.npy")
             self._images = np.load(folder / "images.npy", mmap_mode="r")
             self._walls = np.load(folder / "walls.npy")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise PlanError(
                 f"{folder}: samples missing or broken ({error}); delete the folder to draw again"
             ) from None

@@ -183,8 +183,11 @@ def read_config(path: Path | None) -> tuple[ModelConfig, TrainingSettings]:
         return ModelConfig(), TrainingSettings()
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: not a readable training configuration ({error})") from None
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path}: not a readable training configuration ({reason})") from None
+    if not isinstance(values, dict) or not all(isinstance(part, dict | None) for part in values.values()):
+        raise ConfigError(f"{path}: give sections model and training, each with settings by name")
     unknown = set(values) - {"model", "training"}
     if unknown:
         raise ConfigError(f"{path}: unknown section {sorted(unknown)}; use model and training")

@@ -207,7 +207,6 @@ def test_walls_from_the_windows_rim_never_leave_it(network, image):
             assert bool((moved[:, 1 - axis] == 0).all())
 
 
-@pytest.mark.xfail(reason="a free wall may end where it begins, or run straight", strict=True)
 def test_free_walls_are_neither_points_nor_straight(image):
     network = tiny_network(tiny_config(16))
     count = 2048

@@ -122,7 +122,9 @@ def test_a_missing_file_and_a_folder_are_refused_in_one_line(tmp_path, name):
     assert_refused(tmp_path / name)
 
 
-@pytest.mark.parametrize(("pixels", "real"), [("0", "10"), ("-5", "10"), ("200", "0"), ("nan", "1"), ("x", "1")])
+@pytest.mark.parametrize(
+    ("pixels", "real"), [("0", "10"), ("-5", "10"), ("200", "0"), ("nan", "1"), ("x", "1")]
+)
 def test_an_unusable_scale_is_refused(tmp_path, pixels, real):
     assert_refused(write(tmp_path, WALL, scale=f'<Scale PixelDistance="{pixels}" RealDistance="{real}"/>'))
 

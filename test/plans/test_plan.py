@@ -38,7 +38,9 @@ def distance_to_outline(polygon, points):
     for start, end in zip(polygon, np.roll(polygon, -1, 0), strict=True):
         along = end - start
         share = np.clip(((points - start) @ along) / max(along @ along, 1e-12), 0, 1)
-        nearest = np.minimum(nearest, np.hypot(*np.moveaxis(start + share[..., None] * along - points, -1, 0)))
+        nearest = np.minimum(
+            nearest, np.hypot(*np.moveaxis(start + share[..., None] * along - points, -1, 0))
+        )
     return nearest
 
 

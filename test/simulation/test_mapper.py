@@ -48,7 +48,10 @@ def distance_to(segments, points):
 def along(segments, step=0.02):
     """Points (N, 2) along the segments."""
     return np.concatenate(
-        [a + np.linspace(0, 1, max(2, int(np.hypot(*(b - a)) / step)))[:, None] * (b - a) for a, b in segments]
+        [
+            a + np.linspace(0, 1, max(2, int(np.hypot(*(b - a)) / step)))[:, None] * (b - a)
+            for a, b in segments
+        ]
     )
 
 

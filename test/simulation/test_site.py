@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -105,7 +106,10 @@ def test_viewpoints_are_seeded():
 
 def test_a_site_without_room_for_a_robot_is_refused_in_one_line():
     closet = rectangle(0, 0, 1.2, 3)
-    for plan in (Plan(sides(closet), spaces=(closet,), name="closet"), Plan(two_rooms().walls, name="closet")):
+    for plan in (
+        Plan(sides(closet), spaces=(closet,), name="closet"),
+        Plan(two_rooms().walls, name="closet"),
+    ):
         with pytest.raises(PlanError, match="closet") as refusal:
             Site.of(plan).draw_viewpoint(np.random.default_rng(0))
         assert "\n" not in str(refusal.value)
@@ -125,7 +129,7 @@ def test_a_walk_keeps_to_the_protocol(seed, map_yaw):
     start = SITE.draw_viewpoint(np.random.default_rng(seed))
     steps = places_of(seed, start, 6, map_yaw=map_yaw)
     assert steps[0][1] == start
-    for (grid, place), (later, following) in zip(steps, steps[1:], strict=False):
+    for (grid, place), (later, following) in itertools.pairwise(steps):
         assert STEP_M[0] <= math.dist(place, following) <= STEP_M[1]
         assert SITE.clearance_at(np.array(following)) > STEP_CLEARANCE_M
         column, row = np.floor(grid.to_cell(following)).astype(int)

@@ -297,11 +297,9 @@ def test_configuration_file_replaces_what_it_names(tmp_path):
         ("model: {depth: 3}", "unknown setting ['depth']"),
         ("training: {batches: 3}", "unknown setting ['batches']"),
         ("training: {batch: 0}", "batch = 0"),
-        pytest.param(
-            "model: {", "not a readable", marks=pytest.mark.xfail(reason="several lines", strict=True)
-        ),
-        pytest.param("training: 3", "", marks=pytest.mark.xfail(reason="TypeError", strict=True)),
-        pytest.param("training: {batch: many}", "", marks=pytest.mark.xfail(reason="TypeError", strict=True)),
+        ("model: {", "not a readable"),
+        ("training: 3", "sections model and training"),
+        ("training: {batch: many}", "batch = 'many'"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_said_in_one_line(tmp_path, text, said):
