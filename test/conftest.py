@@ -5,6 +5,7 @@ Child processes of the tests inherit them.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import random
@@ -35,6 +36,13 @@ def claim_domain() -> tuple[int, IO[str]]:
         return domain, lock
     raise RuntimeError("all ROS domains are in use by other test runs: wait for one of them to end")
 
+
+with contextlib.suppress(ImportError):  # the quick suites of a ROS workspace do without hypothesis
+    from hypothesis import settings
+
+    settings.register_profile("automatic", derandomize=True, deadline=None)
+    if os.environ.get("CI"):  # the same examples on every run; people's own runs look for new ones
+        settings.load_profile("automatic")
 
 DOMAIN, DOMAIN_LOCK = claim_domain()  # the lock holds until this process ends
 LOGS = tempfile.TemporaryDirectory(prefix="floorgent_ros_test_log_")

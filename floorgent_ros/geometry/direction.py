@@ -30,9 +30,10 @@ def dominant_direction(segments: NDArray[np.float64]) -> float:
     votes = np.exp(-0.5 * (_apart(turns, centres[:, None]) / (0.5 * _NEAR)) ** 2) @ lengths
     ties = centres[votes >= _TIE * votes.max()]
     peak = float(ties[np.argmin(np.abs(ties))])
-    for _ in range(5):  # mean shift: walk up to the peak's own top
+    for _ in range(10):  # mean shift: walk up to the peak's own top
         off = _apart(turns, peak)
-        weights = np.where(np.abs(off) <= _NEAR, lengths, 0.0)
+        # fading out, so that a wall at the edge does not enter or leave by a rounding error
+        weights = lengths * np.maximum(0.0, 1.0 - (off / _NEAR) ** 2)
         if not weights.sum() > 0:
             break
         quarter = 2 * math.pi * off  # 4θ relative to the peak
