@@ -229,7 +229,7 @@ def _note(grid: OccupancyMap, observation: Observation, blocked: NDArray[np.bool
         notes.append(f"no wall in sight of {where}")
     centre = WINDOW_CELLS // 2
     if blocked[:, centre, centre].any():
-        moved = all(distances.start_cell(cells) is not None for cells in blocked)
+        moved = any(distances.start_cell(cells) is not None for cells in blocked)
         fate = "the search starts at the nearest open cell" if moved else "no open cell within 1 m of it"
         notes.append(f"{where} is within the inflation of a wall: {fate}")
     return "; ".join(notes)

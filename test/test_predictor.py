@@ -246,6 +246,18 @@ def test_settings_and_observation_have_defaults(path):
     assert predictor.observation.occupied_threshold == 65
 
 
+def test_sampling_settings_reach_the_drawing(predictor, field):
+    def drawn(**changes):
+        settings = dataclasses.replace(SETTINGS, **changes)
+        found = DistancePredictor(predictor.network, settings=settings).predict(room(), INSIDE)
+        return found.completions
+
+    assert sum(map(len, drawn(wall_log_odds=-20.0))) == 0
+    assert sum(map(len, drawn(wall_log_odds=5.0))) > sum(map(len, field.completions))
+    for changes in ({"temperature": 0.1}, {"top_p": 0.05}):
+        assert not all(np.array_equal(a, b) for a, b in zip(drawn(**changes), field.completions, strict=True))
+
+
 def test_warming_up_changes_no_answer(path, field):
     predictor = DistancePredictor.from_checkpoint(path, device="cpu", settings=SETTINGS)
     predictor.warm_up()

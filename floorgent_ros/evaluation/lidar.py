@@ -183,7 +183,7 @@ def main_from_cli(args: argparse.Namespace) -> int:
         predictor, chosen, floors(data, "train") if indexed else [], oracle_horizon_m=args.oracle
     )
     report["split"] = split
-    print(json.dumps(report, indent=2) if args.json else table(report))
+    print(json.dumps(_without_nan(report), indent=2) if args.json else table(report))
     return 0
 
 
@@ -207,7 +207,8 @@ def _wins(outcome: Outcome) -> float:
     truth, methods = outcome.truth, outcome.methods
     if truth.size == 0:
         return float("nan")
-    return float(np.abs(methods["prediction"] - truth).sum() < np.abs(methods["null"] - truth).sum())
+    ours, null = (float(np.abs(methods[name] - truth).sum()) for name in ("prediction", "null"))
+    return float(ours < null * (1 - 1e-6))  # equal distances differ by float32's rounding
 
 
 def _by_building(outcomes: list[Outcome]) -> dict[str, list[Outcome]]:
@@ -221,6 +222,13 @@ def _radius(viewpoint: tuple[float, float]) -> NDArray[np.float64]:
     window = Window(viewpoint)
     centres = np.stack(np.meshgrid(np.arange(256) + 0.5, np.arange(256) + 0.5), -1)
     return np.asarray(np.linalg.norm(window.to_frame(centres) - viewpoint, axis=-1))
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace NaN, which JSON does not know, by None."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return None if isinstance(value, float) and np.isnan(value) else value
 
 
 def _mean_of_known(values: list[float]) -> float:

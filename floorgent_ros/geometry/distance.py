@@ -128,7 +128,7 @@ def spread(fields: NDArray[np.float64]) -> NDArray[np.float64]:
     ordered = np.sort(fields, axis=0)
     low, high = (_quantile(ordered, share) for share in SPREAD_SHARES)
     with np.errstate(invalid="ignore"):  # inf − inf, replaced below
-        half = (high - low) / 2
+        half = np.maximum((high - low) / 2, 0.0)  # interpolation between equal values may fall below
     return np.where(np.isfinite(high), half, np.inf)
 
 

@@ -52,18 +52,19 @@ def load_state(
     try:
         with safe_open(path, "pt") as file:
             values: dict[str, Any] = json.loads((file.metadata() or {})["progress"])
+            progress = Progress(**values)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         network.load_state_dict(_part(tensors, "model."))
         average.update(_part(tensors, "average."))
         for name, parameter in network.named_parameters():
             optimiser.state[parameter] = _part(tensors, f"optimiser.{name}.")
         torch.set_rng_state(tensors["rng"])
-    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(
             f"{path}: cannot resume ({reason}); start without --resume in a new folder"
         ) from None
-    return Progress(**values)
+    return progress
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

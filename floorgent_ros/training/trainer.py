@@ -110,18 +110,21 @@ class Trainer:
         walls = batch.lengths.sum().clamp(min=1)
         nats = losses.nats.sum() / walls
         loss = nats + settings.raster_weight * losses.raster
-        if not torch.isfinite(loss):
-            raise FloorgentError(
-                f"{self.out}: the loss is {float(loss.detach())} at step {self.progress.step}; "
-                f"go on from {self.state_path.name} with --resume and a smaller learning_rate"
-            )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), _CLIP)
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), _CLIP)
+        if not torch.isfinite(loss + norm):  # before the step, so that the saved state stays good
+            raise FloorgentError(self._diverged(float(loss.detach()), float(norm)))
         self.optimiser.step()
         self._update_average()
         bits = float(nats.detach()) / math.log(2)
         return bits if math.isnan(smoothed) else 0.98 * smoothed + 0.02 * bits
+
+    def _diverged(self, loss: float, norm: float) -> str:
+        cure = (
+            "--resume and a smaller learning_rate" if self.state_path.exists() else "a smaller learning_rate"
+        )
+        return f"{self.out}: loss {loss}, gradient {norm} at step {self.progress.step}; go on with {cure}"
 
     def _rate(self) -> float:
         """Linear warm-up by step, then a cosine over the run's time."""

@@ -279,6 +279,21 @@ def test_start_probabilities_are_the_hazards_of_the_sweep(network, image):
         assert float(log_probability.exp().sum()) == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.parametrize("odds", [-1.5, 2.0])
+def test_wall_log_odds_are_added_to_every_hazard(network, image, odds):
+    ((_, rows),) = random_samples(network.decoder.layout, [2], 8)
+    *starts, stop = start_probability(network, remember(network, image), rows)
+    left = np.append(np.cumsum([stop, *starts[::-1]])[::-1][:-1], stop)  # probability of passing all before
+    hazards = np.array(starts) / left[:-1]
+    shifted = 1 / (1 + (1 - hazards) / np.maximum(hazards, 1e-300) * np.exp(-odds))
+    passed = np.append(1, np.cumprod(1 - shifted))
+    step = forced(network, image, rows)
+    step.nucleus = Nucleus(1.0, wall_log_odds=odds)
+    found = step._start_log_probability(step._advance())[0].exp().numpy()
+    assert found == pytest.approx(np.append(passed[:-1] * shifted, passed[-1]), abs=1e-5)
+    assert found[: rows[-1, 0]].max(initial=0) == 0  # what has been passed stays passed
+
+
 def forced(network, image, rows):
     """A sweep of one sequence that was made to draw rows."""
     step, layout = sweep(network, image, 1), network.decoder.layout
