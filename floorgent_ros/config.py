@@ -100,10 +100,10 @@ class PredictorSettings:
     seed: int = setting(
         0, "random seed; constant, so that the picture does not flicker", low=0, high=2**63 - 1
     )
-    top_p: float = setting(0.9, "nucleus sampling keeps this share of the probability", low=0.05, high=1.0)
+    top_p: float = setting(0.95, "nucleus sampling keeps this share of the probability", low=0.05, high=1.0)
     temperature: float = setting(1.0, "below 1 sharpens, above 1 flattens", low=0.1, high=2.0)
     wall_log_odds: float = setting(
-        -1.5,
+        -1.25,
         "added to the log odds that a further wall starts somewhere; below 0 only the surer walls are drawn",
         low=-20.0,
         high=20.0,
