@@ -41,7 +41,8 @@ METHODS = ("prediction", "null", "multiple", "unknown_is_wall")
 class Outcome:
     """One case's counted cells: truth (C,), each method's distances (C,), saturated, m; radius (C,), m.
 
-    unreachable (C,) bool: the prediction is not finite. added_iou: mean over pairs of completions.
+    unreachable (C,) bool: the prediction is not finite. added_iou: mean over pairs of completions. walls:
+    mean over completions.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Outcome:
     radius: NDArray[np.float64]
     added_iou: float
     seconds: float
+    walls: float
 
 
 def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
@@ -73,6 +75,7 @@ def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
         radius=_radius(case.viewpoint)[counted],
         added_iou=_added_iou(field),
         seconds=sum(field.timings.values()) / 1e3,
+        walls=float(np.mean([len(walls) for walls in field.completions])) if field.completions else 0.0,
     )
 
 
@@ -99,6 +102,7 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
             for low, high in RINGS_M
         },
         "added_wall_iou": _mean_of_known([o.added_iou for o in outcomes]),
+        "walls_per_completion": float(np.mean([o.walls for o in outcomes])),
         "median_prediction_s": float(np.median([o.seconds for o in outcomes])),
     }
 
