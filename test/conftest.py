@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -43,6 +44,10 @@ with contextlib.suppress(ImportError):  # the quick suites of a ROS workspace do
     settings.register_profile("automatic", derandomize=True, deadline=None)
     if os.environ.get("CI"):  # the same examples on every run; people's own runs look for new ones
         settings.load_profile("automatic")
+
+# A shell's background job ignores Ctrl-C, and so would every process that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DOMAIN, DOMAIN_LOCK = claim_domain()  # the lock holds until this process ends
 LOGS = tempfile.TemporaryDirectory(prefix="floorgent_ros_test_log_")

@@ -230,7 +230,8 @@ def test_command_line_ends_its_processes_on_a_signal(launch_file: Callable[[str]
     path = launch_file('Node(package="toys", executable="toy", name="one"),\n')
     with subprocess.Popen([sys.executable, str(TOOL), str(path)], stdout=subprocess.PIPE, text=True) as tool:
         assert tool.stdout.readline().startswith("started")
-        tool.send_signal(number)
+        for _ in range(3):  # a terminal and a parent may both send one; the first must not be cut off
+            tool.send_signal(number)
         assert tool.wait(timeout=30) == 0
         # Whoever still had the pipe open would keep it from ending.
         end = time.monotonic() + 10

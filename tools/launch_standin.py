@@ -354,7 +354,6 @@ def main() -> int:
     parser.add_argument("arguments", nargs="*", type=_pair, metavar="name:=value")
     parser.add_argument("-s", "--show-args", action="store_true", help="list the launch file's arguments")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         if options.show_args:
             return show_arguments(options.launch_file)
@@ -372,13 +371,14 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def run(launch_file: Path, arguments: Mapping[str, str]) -> int:
-    """Start the launch file and wait for its processes or Ctrl-C."""
-    try:
-        with start(launch_file, arguments) as running:
-            while None in running.poll().values():
-                time.sleep(0.1)
-    except KeyboardInterrupt:
-        pass
+    """Start the launch file and wait for its processes, Ctrl-C or SIGTERM."""
+    # No exception: a second signal would cut off the stopping, one during the start leave a process behind.
+    asked: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda got, _: asked.append(got))
+    with start(launch_file, arguments) as running:
+        while not asked and None in running.poll().values():
+            time.sleep(0.1)
     codes = running.poll().values()
     return next((code for code in codes if code), 0)
 
