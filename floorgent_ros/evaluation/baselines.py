@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.geometry import distance as distances
-from floorgent_ros.geometry.grid import FREE, UNKNOWN
+from floorgent_ros.geometry.grid import FREE, OCCUPIED
 
 SATURATION_M = 40.0  # protocol E4: longer is as bad as unreachable
 
@@ -21,12 +21,12 @@ def saturated(field: Field) -> Field:
 
 def unknown_is_free(states: NDArray[np.int8]) -> Field:
     """The null hypothesis: only observed walls exist (section IV-E)."""
-    return _search(distances.dilate(_occupied(states), PredictorSettings.inflation_radius_m))
+    return _search(distances.dilate(states == OCCUPIED, PredictorSettings.inflation_radius_m))
 
 
 def unknown_is_wall(states: NDArray[np.int8]) -> Field:
     """The cautious planner: only what was seen free can be entered."""
-    walls = distances.dilate(_occupied(states), PredictorSettings.inflation_radius_m)
+    walls = distances.dilate(states == OCCUPIED, PredictorSettings.inflation_radius_m)
     return _search(walls | (states != FREE))
 
 
@@ -36,10 +36,6 @@ def best_multiple(nulls: list[Field], truths: list[Field]) -> float:
     candidates = np.arange(1.0, 3.01, 0.02)
     errors = [np.abs(np.minimum(c * null, SATURATION_M) - truth).sum() for c in candidates]
     return float(candidates[int(np.argmin(errors))])
-
-
-def _occupied(states: NDArray[np.int8]) -> NDArray[np.bool_]:
-    return (states != FREE) & (states != UNKNOWN)
 
 
 def _search(blocked: NDArray[np.bool_]) -> Field:

@@ -7,7 +7,7 @@ import numpy as np
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.evaluation.cases import Case
 from floorgent_ros.geometry.observation import observe
-from floorgent_ros.geometry.segments import canonical_walls, to_metres, unseen_walls
+from floorgent_ros.geometry.segments import target_walls, to_metres
 from floorgent_ros.predictor import DistanceField, distance_field_of
 
 
@@ -18,7 +18,7 @@ def oracle(case: Case, horizon_m: float) -> DistanceField:
     are a cell thicker in the window than in the truth.
     """
     observation = observe(case.grid, case.viewpoint)
-    walls = unseen_walls(canonical_walls(case.segments, observation.frame, horizon_m), observation.image)
+    walls = target_walls(case.segments, observation.frame, observation.image, horizon_m)
     return distance_field_of(
         case.grid,
         observation,

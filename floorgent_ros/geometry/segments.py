@@ -64,6 +64,11 @@ def unseen_walls(walls: Levels, image: NDArray[np.int8]) -> Levels:
     return _runs(walls, near | (image == FREE), MIN_UNSEEN_CELLS)
 
 
+def target_walls(segments: Segments, frame: Window, image: NDArray[np.int8], horizon_m: float) -> Levels:
+    """What the model is taught to draw, (K, 4): the canonical walls that the image does not show."""
+    return unseen_walls(canonical_walls(segments, frame, horizon_m), image)
+
+
 def to_metres(walls: Levels, frame: Window) -> Segments:
     """(N, 4) cells of the frame → (N, 2, 2) metres in the map frame, through the cells' centres."""
     return frame.to_frame(walls.reshape(-1, 2, 2) + 0.5)

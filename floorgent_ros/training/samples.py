@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floorgent_ros.geometry.observation import observe
-from floorgent_ros.geometry.segments import canonical_walls, unseen_walls
+from floorgent_ros.geometry.segments import target_walls
 from floorgent_ros.simulation.lidar import LidarSettings, Scene
 from floorgent_ros.simulation.site import Site, WalkSettings, walk, with_clutter
 
@@ -71,8 +71,8 @@ def draw_sample(site: Site, horizon_m: float, rng: np.random.Generator) -> Sampl
         scene = _disturbed(site, rng)
     grid, viewpoint = walk(site, site.draw_viewpoint(rng), settings, rng, scene)
     observation = observe(grid, viewpoint)
-    walls = canonical_walls(site.plan.segments, observation.frame, horizon_m)
-    return Sample(observation.image, unseen_walls(walls, observation.image))
+    walls = target_walls(site.plan.segments, observation.frame, observation.image, horizon_m)
+    return Sample(observation.image, walls)
 
 
 def _disturbed(site: Site, rng: np.random.Generator) -> Scene:
