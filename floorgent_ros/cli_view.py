@@ -20,10 +20,7 @@ def run(options: argparse.Namespace) -> int:
     from floorgent_ros.view.state import State
 
     state = State()
-    try:
-        ears = Ears(state, options.namespace, options.map_topic, options.pose_topic)
-    except Exception as error:  # noqa: BLE001  rclpy's exceptions for names have no common base
-        raise FloorgentError(f"{type(error).__name__}: {' '.join(str(error).split())}") from None
+    ears = Ears(state, options.namespace, options.map_topic, options.pose_topic)
 
     def ready(address: str) -> None:
         print(f"listening to {', '.join(ears.topics)}")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import OccupancyGrid
 from numpy.typing import NDArray
 from rclpy.context import Context
+from rclpy.exceptions import NameValidationException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.validate_namespace import validate_namespace
+from rclpy.validate_topic_name import validate_topic_name
 from visualization_msgs.msg import MarkerArray
 
-from floorgent_ros.errors import MapError
+from floorgent_ros.errors import ConfigError, MapError
 from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.messages import clean_frame, occupancy_map, position, yaw
 from floorgent_ros.msg import DistanceGrid
@@ -94,18 +98,28 @@ class Viewer(Node):  # type: ignore[misc]  # rclpy has no types
         self._audience.on_walls(*walls_of(message, min(count, MAX_COMPLETIONS)))
 
 
+def _check(kind: str, name: str, validate: Callable[[str], object]) -> None:
+    """Before a node is made: what rclpy says of a node that it could not make has many lines."""
+    try:
+        validate(name)
+    except NameValidationException:
+        raise ConfigError(
+            f"{kind} {name!r}: use letters, digits and _, parts parted by /, none begun by a digit"
+        ) from None
+
+
 class Ears:
     """A viewer that runs in a thread of its own."""
 
     def __init__(self, audience: Audience, namespace: str, map_topic: str, pose_topic: str) -> None:
-        """Raises RuntimeError (rclpy's exceptions) when a name cannot be used."""
+        """Raises `ConfigError` when a name cannot be used."""
+        namespace = "/" + namespace.strip("/")
+        _check("namespace", namespace, validate_namespace)
+        for topic in (map_topic, pose_topic):
+            _check("topic", topic, validate_topic_name)
         self._context = Context()
         self._context.init(args=[])
-        try:
-            self._viewer = Viewer(audience, map_topic, pose_topic, namespace=namespace, context=self._context)
-        except Exception:
-            self._context.try_shutdown()
-            raise
+        self._viewer = Viewer(audience, map_topic, pose_topic, namespace=namespace, context=self._context)
         self.topics = self._viewer.topics
         self._thread = threading.Thread(target=self._spin, name="ears", daemon=True)
         self._thread.start()

@@ -58,8 +58,8 @@ async def serve(state: State, host: str, port: int, ready: Callable[[str], None]
         name = f"[{host}]" if ":" in host else host
         ready(f"http://{name}:{runner.addresses[0][1]}/")
         await stop.wait()
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise FloorgentError(f"cannot listen on {host} port {port} ({reason}): give another --port") from None
     finally:
         await runner.cleanup()
