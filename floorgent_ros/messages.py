@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the predictor brings torch, which a node's thread loads in 
     from floorgent_ros.predictor import DistanceField
 
 MAX_CELLS = 100_000_000  # 500 x 500 m in cells of 5 cm: no message makes a reader hold more
+RESOLUTIONS_M = (0.001, 10.0)  # what a map's cell may measure; far finer ones would be padded without end
 GRIDS = ("distance", "spread", "reach_probability")  # the float32 arrays of a DistanceGrid
 _FLAT = 0.99  # cosine of the tilt up to which a map's plane counts as level
 
@@ -47,6 +48,10 @@ def occupancy_map(message: Any) -> OccupancyMap:
         )
     # the shortest decimal that the float32 stands for: 0.05, not 0.05000000075, as in the map's YAML file
     resolution = float(str(np.float32(info.resolution)))
+    if not RESOLUTIONS_M[0] <= resolution <= RESOLUTIONS_M[1]:  # nan included
+        raise MapError(
+            f"map resolution is {resolution}: give {RESOLUTIONS_M[0]} to {RESOLUTIONS_M[1]:g} metres per cell"
+        )
     origin = (info.origin.position.x, info.origin.position.y)
     return OccupancyMap(
         cells.reshape(info.height, info.width), resolution, origin, yaw(info.origin.orientation)
