@@ -29,8 +29,8 @@ OPTIONAL_TOPICS = {
 }
 HEADER = """\
 <!-- What the node may do under SROS 2: exactly what it does. Written by tools/sros2_policy.py, compared with
-     the running node by a test. Names without a leading slash are relative to the profile's ns: for a robot in
-     a namespace change ns and the enclave's path; for a remapped topic (map_topic, pose_topic) its name.
+     the running node by a test. Names without a leading slash are relative to the profile's ns: for a robot
+     in a namespace change ns and the enclave's path; for a remapped topic (map_topic, pose_topic) its name.
      Optional: {optional}. -->
 """
 
