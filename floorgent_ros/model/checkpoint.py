@@ -56,8 +56,8 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[FloorNet, dict[str,
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: broken ({error}); {CURE}") from None
     config = _config(path, notes.pop("config", ""))
-    _check_backed(path, config, sum(tensor.numel() for tensor in weights.values()))
     try:
+        _check_backed(path, config, sum(tensor.numel() for tensor in weights.values()))
         network = FloorNet(config)
     except (ValueError, TypeError, RuntimeError, ZeroDivisionError) as error:
         reason = " ".join(str(error).split())[:200]
