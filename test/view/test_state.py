@@ -98,7 +98,11 @@ def test_a_point_is_looked_up_in_the_newest_prediction():
 
 @pytest.mark.parametrize(
     "message",
-    [grid_message(values=np.zeros(11, np.float32)), grid_message(width=2**31), grid_message(x=math.nan)],
+    [
+        grid_message(values=np.zeros(11, np.float32)),
+        grid_message(width=2**31, values=np.zeros(12, np.float32)),
+        grid_message(x=math.nan),
+    ],
 )
 def test_a_malformed_prediction_is_left_out(message):
     state = State()

@@ -55,7 +55,7 @@ const take = {
     state.walls = { header, layers };
     const predicted = header.counts.slice(1);
     element("walls").textContent = `${header.counts[0]} seen, ` +
-      (predicted.length ? `${Math.min(...predicted)}–${Math.max(...predicted)} predicted` : "none predicted");
+      (predicted.length ? `${Math.min(...predicted)}–${Math.max(...predicted)} drawn` : "none drawn");
   },
   robot(header) {
     state.robot = { header };
@@ -93,7 +93,7 @@ function show(found) {
   element("distance").textContent = words[found.state] ?? `${found.distance.toFixed(2)} m`;
   element("spread").textContent = found.spread === null ? "–" : `± ${found.spread.toFixed(2)} m`;
   element("reach").textContent = found.reach_probability === null ? "–"
-    : `${Math.round(100 * found.reach_probability)} % of them`;
+    : `${Math.round(100 * found.reach_probability)} % of completions`;
 }
 
 function connect() {
