@@ -104,7 +104,8 @@ def main(arguments: Iterable[str]) -> int:
 
 def _settled(watcher: Any) -> dict[tuple[str, str], set[str]]:
     """What the node has once nothing has been added for a while."""
-    end, changed, found = time.monotonic() + DISCOVERY_S, time.monotonic(), {}
+    end, changed = time.monotonic() + DISCOVERY_S, time.monotonic()
+    found: dict[tuple[str, str], set[str]] = {}
     while time.monotonic() < end:
         time.sleep(0.2)
         if (NODE, NAMESPACE) not in watcher.get_node_names_and_namespaces():
