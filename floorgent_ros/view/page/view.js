@@ -93,7 +93,7 @@ function show(found) {
   element("distance").textContent = words[found.state] ?? `${found.distance.toFixed(2)} m`;
   element("spread").textContent = found.spread === null ? "–" : `± ${found.spread.toFixed(2)} m`;
   element("reach").textContent = found.reach_probability === null ? "–"
-    : `${Math.round(100 * found.reach_probability)} % of completions`;
+    : `${Math.round(100 * found.reach_probability)} %`;
 }
 
 function connect() {
