@@ -1,4 +1,4 @@
-"""The node `floorgent`: a managed node, with its parameters, its states and what is offered in all of them."""
+"""The node `floorgent`: its parameters, its lifecycle and what is offered in all of its states."""
 
 from __future__ import annotations
 
@@ -56,16 +56,18 @@ def logged(transition: Transition) -> Transition:
 
 
 class FloorgentNode(LifecycleNode):  # type: ignore[misc]
-    """Unconfigured: parameters and services only. Inactive: the network is loaded, maps and poses are heard.
+    """A managed node that predicts distances from a map and a pose.
+
+    Unconfigured: parameters and services only. Inactive: the network is loaded, maps and poses are heard.
     Active: distances are predicted and published.
 
     With `autostart` it takes itself there; loading then happens beside the executor, so that parameters and
     services answer meanwhile. Without, the transitions that a lifecycle manager asks for wait: configure for
     the checkpoint, activate for the warm-up.
 
-    pipeline: what exists from configure to cleanup. failure: the exit line when there is nothing that the node
-    can do; was_ready: whether it could before. Raises `ConfigError` when a parameter cannot be used.
-    """  # noqa: D205
+    pipeline: what exists from configure to cleanup. failure: the exit line when there is nothing that the
+    node can do; was_ready: whether it could before. Raises `ConfigError` when a parameter cannot be used.
+    """
 
     def __init__(self, load: Callable[[Settings], Predictor] = load_predictor, **node_options: Any) -> None:
         super().__init__("floorgent", **node_options)
@@ -100,11 +102,11 @@ class FloorgentNode(LifecycleNode):  # type: ignore[misc]
         """Activate or deactivate, on request of a service; whether it worked, and a line about it."""
         if self.pipeline is None:
             return False, f"the node is {self.state}: configure it first (ros2 lifecycle set)"
-        if self.pipeline.active == wanted:
-            return True, f"the node is {self.state} already"
-        if not self.was_ready or self._activate_when_ready:  # loading, beside the executor
+        if not self.was_ready:  # loading, beside the executor
             self._activate_when_ready = wanted
             return True, "active once the network is loaded" if wanted else "stays inactive once loaded"
+        if self.pipeline.active == wanted:
+            return True, f"the node is {self.state} already"
         done = (self.trigger_activate if wanted else self.trigger_deactivate)()
         return done == SUCCESS, f"the node is {self.state}"
 
@@ -124,8 +126,7 @@ class FloorgentNode(LifecycleNode):  # type: ignore[misc]
     @logged
     def on_activate(self, _: LifecycleState) -> TransitionCallbackReturn:
         """Predict and publish, once the network is warm."""
-        assert self.pipeline is not None
-        if not self.pipeline.wait(self.pipeline.worker.warm):
+        if self.pipeline is None or not self.pipeline.wait(self.pipeline.worker.warm):
             return FAILURE
         self._activate_when_ready = False
         self.pipeline.activate()
@@ -134,8 +135,8 @@ class FloorgentNode(LifecycleNode):  # type: ignore[misc]
     @logged
     def on_deactivate(self, _: LifecycleState) -> TransitionCallbackReturn:
         """Publish nothing more."""
-        assert self.pipeline is not None
-        self.pipeline.deactivate()
+        if self.pipeline is not None:
+            self.pipeline.deactivate()
         return SUCCESS
 
     @logged
@@ -161,6 +162,7 @@ class FloorgentNode(LifecycleNode):  # type: ignore[misc]
         if self.pipeline is not None:
             self.pipeline.stop()
         super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()  # rclpy forgets it, and it keeps the node in the graph
 
     def _autostart(self) -> None:
         self._activate_when_ready = True

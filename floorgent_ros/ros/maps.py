@@ -38,7 +38,8 @@ class MapInput:
     """Keeps the newest map; calls `on_map` after a usable one, `warn` with a line about another.
 
     received, refused: how many messages came, and how many of them could not be used. refusal: the line
-    about the last one that could not, last_was_refused: that it was the newest. Where map_msgs is installed, `TOPIC_updates` is heard as well.
+    about the last one that could not; last_was_refused: whether it was the newest. Where map_msgs is
+    installed, `TOPIC_updates` is heard as well.
     """
 
     def __init__(

@@ -20,8 +20,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(args: list[str] | None = None, load: Callable[[Settings], Predictor] | None = None) -> NoReturn:
-    """Run the node until Ctrl-C or SIGTERM (exit code 0), or until it cannot go on, with one line: 2 where it
-    cannot start (parameters, checkpoint), 1 where its worker died later and a new process may do better.
+    """Run the node until Ctrl-C or SIGTERM (exit code 0), or until it cannot go on.
+
+    Then there is one line, and the code is 2 when it cannot start (parameters, checkpoint), 1 when its worker
+    died later and a new process may do better.
 
     args: as for `rclpy.init`. load: makes the predictor, by default the one of the parameters. Ends the
     process: a prediction in progress is not waited for, nor is the interpreter, which takes seconds to tear

@@ -14,7 +14,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from floorgent_ros.ros.failures import one_line
-from floorgent_ros.ros.maps import MapInput
+from floorgent_ros.ros.maps import MapInput, MapUpdate
 from floorgent_ros.ros.outputs import Outputs
 from floorgent_ros.ros.parameters import Settings
 from floorgent_ros.ros.poses import Pose, pose_source
@@ -153,14 +153,13 @@ class Pipeline:
             "where the robot was then"
         )
 
-    def ask(self, pose: Pose, arrived: float) -> Future | None:
-        """Have the newest map predicted from a pose: the future Report, or None when a call waits already.
+    def ask(self, newest: MapUpdate, pose: Pose, arrived: float) -> Future | None:
+        """Have a map predicted from a pose: the future Report, or None when another call waits already.
 
         The future's result is None when the node is deactivated before the prediction's turn.
         """
-        assert self.maps.latest is not None
         future: Future = Future()
-        if not self.worker.ask(Request(self.maps.latest, pose, arrived, future)):
+        if not self.worker.ask(Request(newest, pose, arrived, future)):
             return None
         self._calls.add(future)
         return future
@@ -184,7 +183,6 @@ class Pipeline:
             self._on_report(self._reports.popleft())
 
     def _on_report(self, report: Report) -> None:
-        logger = self._node.get_logger()
         match report:
             case Predicted(request, field) if request.call is None:
                 if self.active:
@@ -198,13 +196,13 @@ class Pipeline:
             case FellBack(note, device):
                 self.tally.fallbacks.append(note)
                 self.tally.device = device
-                logger.warning(note)
+                self._node.get_logger().warning(note)
             case Ready(description, device):
                 self.tally.network, self.tally.device = description, device
-                logger.info(f"ready: {description}")
+                self._node.get_logger().info(f"ready: {description}")
                 self._on_ready()
             case Broken(error):
-                logger.debug("".join(traceback.format_exception(error)))
+                self._node.get_logger().debug("".join(traceback.format_exception(error)))
                 self._on_broken(error)
 
     def _publish(self, predicted: Predicted, note: str) -> None:

@@ -147,13 +147,16 @@ class Services:
     def _ask(self, request: Predict.Request, arrived: float) -> Future:
         """Hand the call to the worker; raises Refusal."""
         pipeline = self._active_pipeline()
-        if pipeline.maps.latest is None:
+        newest = pipeline.maps.latest
+        if newest is None:
             raise Refusal(pipeline.maps.missing())
-        frame = pipeline.maps.latest.frame
-        pose = pipeline.poses.pose_in(frame) if request.at_robot else given_pose(request, frame, arrived)
+        if request.at_robot:
+            pose = pipeline.poses.pose_in(newest.frame)
+        else:
+            pose = given_pose(request, newest.frame, arrived)
         if isinstance(pose, str):
             raise Refusal(pose)
-        call = pipeline.ask(pose, arrived)
+        call = pipeline.ask(newest, pose, arrived)
         if call is None:
             raise Refusal("another call waits for its prediction: ask again", pipeline.worker.ready_in_s())
         return call
