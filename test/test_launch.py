@@ -32,7 +32,7 @@ ARGUMENTS = {
         "pose_topic",
         "robot_base_frame",
     ),
-    *("device", "precision", "checkpoint", "seed", "rviz", "log_level"),
+    *("device", "precision", "checkpoint", "seed", "respawn", "rviz", "log_level"),
 }
 
 

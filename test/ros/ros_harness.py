@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import rclpy
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -209,6 +209,14 @@ def pose_message(x: float = 2.0, y: float = 1.5, *, frame: str = "map", stamp_s:
 
 def odometry_message(x: float = 2.0, y: float = 1.5, *, frame: str = "map") -> Odometry:
     message = Odometry()
+    message.header.frame_id = frame
+    message.pose.pose.position.x, message.pose.pose.position.y = x, y
+    message.pose.pose.orientation.w = 1.0
+    return message
+
+
+def amcl_message(x: float = 2.0, y: float = 1.5, *, frame: str = "map") -> PoseWithCovarianceStamped:
+    message = PoseWithCovarianceStamped()
     message.header.frame_id = frame
     message.pose.pose.position.x, message.pose.pose.position.y = x, y
     message.pose.pose.orientation.w = 1.0
