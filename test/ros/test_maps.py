@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from array import array
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -16,7 +16,6 @@ from std_msgs.msg import Header
 
 from floorgent_ros.errors import MapError
 from floorgent_ros.geometry.grid import OccupancyMap
-from floorgent_ros.ros import maps
 from floorgent_ros.ros.maps import MapInput, identity, patched
 
 MAP = OccupancyMap(room(), 0.05, (1.0, 2.0), 0.3)
@@ -84,16 +83,11 @@ def test_updates_of_the_map_are_heard_where_map_msgs_is_installed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a stand-in for the message type, whose messages are handed over by the test."""
-    module = ModuleType("map_msgs.msg")
-    module.OccupancyGridUpdate = OccupancyGrid  # type: ignore[attr-defined]
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        maps.importlib.util, "find_spec", lambda name: module if name == "map_msgs" else find(name)
-    )
-    load = importlib.import_module
-    monkeypatch.setattr(
-        maps.importlib, "import_module", lambda name: module if name == "map_msgs.msg" else load(name)
-    )
+    package, messages = ModuleType("map_msgs"), ModuleType("map_msgs.msg")
+    package.__spec__ = SimpleNamespace(name="map_msgs", loader=None)  # type: ignore[assignment]
+    messages.OccupancyGridUpdate = OccupancyGrid  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "map_msgs", package)
+    monkeypatch.setitem(sys.modules, "map_msgs.msg", messages)
     calls: list[int] = []
     warnings: list[str] = []
     node = bench.node("mapper", namespace="robot1")
