@@ -7,7 +7,6 @@ test/model/test_memory.py. Speed is no test's business.
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from array import array
 from collections.abc import Callable, Iterator
@@ -242,18 +241,3 @@ def test_tf_asked_for_but_not_installed_is_one_line(bench: Bench, monkeypatch: p
     monkeypatch.setattr("floorgent_ros.ros.poses._has_tf", lambda: False)
     with pytest.raises(ConfigError, match="no tf2_ros"):
         bench.floorgent(FakePredictor(), pose_source="tf")
-
-
-def test_context_that_was_shut_down_already_is_shut_down_again() -> None:
-    """The end of a launch shuts ROS down first; the node's own shutdown is no second error."""
-    code = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1)); from ros_harness import FakePredictor; import rclpy\n"
-        "from floorgent_ros.ros.node import main; fake = FakePredictor()\n"
-        "fake.warm_up = rclpy.try_shutdown; main(load=fake.load)"
-    )
-    here = str(Path(__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-c", code, here], capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
