@@ -35,7 +35,7 @@ GRACE_S = 2.0  # discovery takes up to this long: before, a missing input is no 
 WARN_PERIOD_S = 10.0
 STOP_S = 0.3  # a worker that is not done by then is in the middle of a prediction
 WAIT_STEP_S = 0.05
-_DIGITS = re.compile(r"[-.\d]+")  # a moving robot's notes differ in nothing else
+_DIGITS = re.compile(r"[-.\d]+|nan|inf")  # a moving robot's notes differ in nothing else
 
 
 @dataclass
@@ -168,9 +168,9 @@ class Pipeline:
         if time.monotonic() - self._started > GRACE_S:
             self._warn(text)
 
-    def _warn(self, text: str, kind: str = "") -> None:
-        """Log the text, unless one of its kind (by default the same text) was logged lately."""
-        if self._throttle.due(kind or text):
+    def _warn(self, text: str) -> None:
+        """Log the text, unless one that differs in numbers only was logged lately."""
+        if self._throttle.due(_DIGITS.sub("#", text)):
             self._node.get_logger().warning(text)
 
     def _hand_back(self, report: Report) -> None:
@@ -207,7 +207,7 @@ class Pipeline:
 
     def _publish(self, predicted: Predicted, note: str) -> None:
         if note:
-            self._warn(note, kind=_DIGITS.sub("#", note))
+            self._warn(note)
         latency_s = self.outputs.publish(predicted)
         self.tally.published += 1
         self.tally.failing = ""
