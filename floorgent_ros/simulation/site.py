@@ -84,24 +84,40 @@ def walk(
     settings: WalkSettings,
     rng: np.random.Generator,
     scene: Scene | None = None,
-) -> tuple[OccupancyMap, tuple[float, float]]:
-    """Scan at start and at further free places seen from the last; return the map and the last place.
+) -> tuple[OccupancyMap, list[tuple[float, float]]]:
+    """Scan at start and at further free places seen from the last; return the map and the places.
 
     Each further place was seen free, lies `STEP_M` from the last and keeps `STEP_CLEARANCE_M` (protocol
     E4). A robot that finds none stays where it is. scene: what the LIDAR hits if it is not the site's
     own (clutter, unseen glass).
     """
     mapper = Mapper(settings.resolution, settings.map_yaw)
-    place = start
+    places = [start]
     for index in range(settings.scans):
         if index > 0:
-            following = _next_place(site, mapper.map(), place, rng)
+            following = _next_place(site, mapper.map(), places[-1], rng)
             if following is None:
                 break
-            place = following
-        pose: Pose = (*place, 0.0)
-        mapper.insert(scan(scene or site.scene, pose, settings.lidar, rng), _believed(pose, settings, rng))
-    return mapper.map(), place
+            places.append(following)
+        _scan_into(mapper, scene or site.scene, places[-1], settings, rng)
+    return mapper.map(), places
+
+
+def map_from(
+    scene: Scene, places: list[tuple[float, float]], settings: WalkSettings, rng: np.random.Generator
+) -> OccupancyMap:
+    """The map of a robot that scans the scene at these places."""
+    mapper = Mapper(settings.resolution, settings.map_yaw)
+    for place in places:
+        _scan_into(mapper, scene, place, settings, rng)
+    return mapper.map()
+
+
+def _scan_into(
+    mapper: Mapper, scene: Scene, place: tuple[float, float], settings: WalkSettings, rng: np.random.Generator
+) -> None:
+    pose: Pose = (*place, 0.0)
+    mapper.insert(scan(scene, pose, settings.lidar, rng), _believed(pose, settings, rng))
 
 
 def _believed(pose: Pose, settings: WalkSettings, rng: np.random.Generator) -> Pose:
@@ -127,15 +143,29 @@ def _next_place(
     return None
 
 
-def with_clutter(scene: Scene, indoor: NDArray[np.bool_], pieces: int, rng: np.random.Generator) -> Scene:
-    """Put furniture-like boxes of 0.2 to 1.2 m, axis-aligned, on free indoor cells."""
+def with_clutter(
+    scene: Scene,
+    indoor: NDArray[np.bool_],
+    pieces: int,
+    rng: np.random.Generator,
+    keep_free: tuple[float, float] | None = None,
+) -> Scene:
+    """Put furniture-like boxes of 0.2 to 1.2 m, axis-aligned, on free indoor cells.
+
+    None comes within `STEP_CLEARANCE_M` of keep_free (x, y), m: where the robot stands.
+    """
     rows, columns = np.nonzero(indoor & ~scene.cells)
     cells = scene.cells.copy()
     if len(rows) == 0:
         return scene
+    robot = scene.to_cell(np.array(keep_free))[::-1] if keep_free is not None else None
     for chosen in rng.integers(len(rows), size=pieces):
         half = (rng.uniform(0.1, 0.6, 2) / scene.resolution).astype(int)
         centre = np.array([rows[chosen], columns[chosen]])
         low, high = np.maximum(centre - half, 0), centre + half + 1
+        if robot is not None:
+            away = np.linalg.norm(robot - np.clip(robot, low, high)) * scene.resolution
+            if away < STEP_CLEARANCE_M:
+                continue
         cells[low[0] : high[0], low[1] : high[1]] = True
     return replace(scene, cells=cells)
