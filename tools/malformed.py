@@ -51,7 +51,7 @@ def malformed_map(random: Random) -> OccupancyGrid:
         message.data.pop,
         lambda: message.data.append(0),
         lambda: setattr(message, "data", array("b", range(random.randint(0, 4)))),
-        lambda: (setattr(info, "width", 0), setattr(message, "data", array("b"))),
+        lambda: empty(message),
         lambda: setattr(info, "width", random.choice((0, info.width + 1, 2**16, 2**31, 2**32 - 1))),
         lambda: setattr(info, "height", random.choice((0, info.height + 1, 2**16, 2**31, 2**32 - 1))),
         lambda: setattr(info, "resolution", random.choice((0.0, -0.05, *NOT_FINITE))),
@@ -62,6 +62,12 @@ def malformed_map(random: Random) -> OccupancyGrid:
     ]
     random.choice(faults)()
     return message
+
+
+def empty(message: OccupancyGrid) -> None:
+    """Make it a map without cells."""
+    message.info.width = 0
+    message.data = array("b")
 
 
 def malformed_pose(random: Random) -> PoseStamped:

@@ -63,6 +63,6 @@ def _cells(window: Window, points: ArrayLike) -> tuple[NDArray[np.int64], NDArra
     if not np.isfinite(places).all():
         raise MapError("a point is not finite: give x and y in metres")
     cells = np.floor(window.to_cell(places))[:, ::-1]
-    inside = ((cells >= 0) & (cells < WINDOW_CELLS)).all(axis=1)
+    inside: NDArray[np.bool_] = np.all((cells >= 0) & (cells < WINDOW_CELLS), axis=1)
     cells[~inside] = 0
     return cells.astype(np.int64), inside
