@@ -47,6 +47,19 @@ test: lint  ## linters, types and the whole test suite once, the colcon build in
 soak: setup  ## load, faults and kills: what the node bears, with figures (SOAK_ARGS='--maps 400 --kills 2' for a look)
 	@$(BIN)/python tools/soak.py $(SOAK_ARGS)
 
+# Sources and environment of its own: the build in .venv stays as it is.
+JAZZY := build/jazzy
+.PHONY: jazzy
+jazzy: $(VENV)/requirements-installed  ## the core ROS tests with ROS 2 Jazzy's wheels, in build/jazzy/ (some minutes)
+	@rm -rf $(JAZZY)/sources
+	@mkdir -p $(JAZZY)/sources
+	@tar -c --exclude=./.git --exclude=./.venv --exclude=./build --exclude=./runs . | tar -x -C $(JAZZY)/sources
+	@[ -d $(JAZZY)/venv ] || $(BIN)/python -m venv $(JAZZY)/venv
+	@grep -v '^ros-' requirements.lock | cat - requirements-jazzy.in > $(JAZZY)/requirements.txt
+	@$(JAZZY)/venv/bin/python -m pip install $(PIP_ARGS) -r $(JAZZY)/requirements.txt
+	@cd $(JAZZY)/sources && ../venv/bin/python -m pip install --no-build-isolation --no-deps --editable .
+	@cd $(JAZZY)/sources && ../venv/bin/python -m pytest test/test_message.py test/ros $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: setup  ## ruff and mypy
 	@$(BIN)/ruff check
