@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,9 @@ from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres
 from floorgent_ros.model.checkpoint import load_checkpoint
+from floorgent_ros.model.compiled_sampler import Sampler, sampler_for
 from floorgent_ros.model.network import FloorNet
-from floorgent_ros.model.sampling import Nucleus, sample
+from floorgent_ros.model.sampling import Nucleus
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -103,6 +105,11 @@ class DistancePredictor:
         name = Path(path).name if path else "the shipped weights"
         return cls(network, name=name, settings=settings, observation=observation)
 
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Draws the completions; it copies the network's weights when it is first used."""
+        return sampler_for(self.network)
+
     @property
     def device(self) -> torch.device:
         """Where the network is."""
@@ -115,12 +122,13 @@ class DistancePredictor:
 
     @property
     def description(self) -> str:
-        """One line: checkpoint, device, number format, size."""
+        """One line: checkpoint, size, number format, device, way of decoding."""
         first = next(self.network.parameters())
         size = sum(parameter.numel() for parameter in self.network.parameters())
         precision = str(first.dtype).removeprefix("torch.")
         threads = f", {torch.get_num_threads()} threads" if first.device.type == "cpu" else ""
-        return f"{self.name}: {size / 1e6:.1f} M parameters, {precision} on {first.device}{threads}"
+        where = f"{precision} on {first.device}{threads}"
+        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {self.sampler.description}"
 
     def warm_up(self) -> None:
         """Predict once in an empty map, so that the first real prediction is as fast as the next."""
@@ -153,9 +161,11 @@ class DistancePredictor:
         watch = Stopwatch()
         with watch("observe"):
             observation = observe(grid, viewpoint, self.observation)
+        with watch("encode"):
+            memory = self.sampler.look(observation.image)
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
-            drawn = sample(self.network, observation.image, count, seed, nucleus)
+            drawn = self.sampler.draw(memory, count, seed, nucleus)
             walls = [to_metres(levels, observation.frame).astype(np.float32) for levels in drawn]
         return distance_field_of(
             grid,

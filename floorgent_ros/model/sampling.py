@@ -44,20 +44,46 @@ def uniforms(count: int, steps: int, seed: int) -> Tensor:
     return torch.from_numpy(np.stack(draws, -1))
 
 
-@torch.inference_mode()
+class EagerSampler:
+    """Draws completions step by step in PyTorch, on any device and in any number format."""
+
+    def __init__(self, network: FloorNet) -> None:
+        """network: in evaluation mode."""
+        self.network = network
+
+    def __call__(
+        self, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
+    ) -> list[NDArray[np.int64]]:
+        """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls."""
+        return self.draw(self.look(image), count, seed, nucleus or Nucleus())
+
+    @property
+    def description(self) -> str:
+        """How it draws, in a few words."""
+        return "eager PyTorch decoding"
+
+    @torch.inference_mode()
+    def look(self, image: NDArray[np.int8]) -> Memory:
+        """What the decoder keeps of an image."""
+        device = next(self.network.parameters()).device
+        return self.network.decoder.remember(
+            self.network.encoder(torch.from_numpy(image)[None].to(device))
+        )
+
+    @torch.inference_mode()
+    def draw(self, memory: Memory, count: int, seed: int, nucleus: Nucleus) -> list[NDArray[np.int64]]:
+        """Draw the completions of a remembered image."""
+        decoder, steps = self.network.decoder, self.network.config.max_segments
+        sweep = Sweep(decoder, memory.expand(count), count, steps, nucleus)
+        drawn = sweep.run(uniforms(count, steps, seed).to(memory.patches.device)).cpu().numpy()
+        return [decoder.layout.decode(row[row[:, 0] >= 0]) for row in drawn]
+
+
 def sample(
     network: FloorNet, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
 ) -> list[NDArray[np.int64]]:
-    """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls."""
-    device = next(network.parameters()).device
-    features = network.encoder(torch.from_numpy(image)[None].to(device))
-    memory = network.decoder.remember(features).expand(count)
-    steps = network.config.max_segments
-    rows = Sweep(network.decoder, memory, count, steps, nucleus or Nucleus()).run(
-        uniforms(count, steps, seed).to(device)
-    )
-    drawn = rows.cpu().numpy()
-    return [network.decoder.layout.decode(row[row[:, 0] >= 0]) for row in drawn]
+    """`EagerSampler` of a network, once."""
+    return EagerSampler(network)(image, count, seed, nucleus)
 
 
 class Sweep:
