@@ -21,8 +21,8 @@ from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres
 from floorgent_ros.model.checkpoint import load_checkpoint
-from floorgent_ros.model.compiled_sampler import Sampler, sampler_for
 from floorgent_ros.model.network import FloorNet
+from floorgent_ros.model.sampler import Sampler, sampler_for
 from floorgent_ros.model.sampling import Nucleus
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -33,10 +33,11 @@ ROOMS = {
     "training": WORKSHOP,
     "evaluation": WORKSHOP | {"training", "plots"},
     "demo": GEOMETRY | {"plans", "simulation", "ros", "plots", "predictor", "distance_lookup"},
-    "cli": GEOMETRY | {"predictor", "plots", "demo", "training", "evaluation"},
+    "benchmark": WORKSHOP | {"plots", "ros"},
+    "cli": GEOMETRY | {"predictor", "plots", "demo", "training", "evaluation", "benchmark"},
 }
 
-TORCH = {"model", "predictor", "training", "evaluation"}
+TORCH = {"model", "predictor", "training", "evaluation", "benchmark"}
 ALLOWED_LIBRARIES = {
     "geometry": {"numpy", "scipy", "cv2", "skimage", "numba", "yaml"},
     "model": {"torch", "numpy", "safetensors"},

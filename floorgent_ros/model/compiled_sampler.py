@@ -15,7 +15,7 @@ from floorgent_ros.model.decoder import CELL_KEY, MARKS
 from floorgent_ros.model.encoder import UNSHUFFLE
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.packed import Memory, Weights, pack, remember
-from floorgent_ros.model.sampling import EagerSampler, Nucleus, uniforms
+from floorgent_ros.model.sampling import Nucleus, uniforms
 from floorgent_ros.model.sequence import FIELDS, KINDS
 
 WIDTH = 8  # sequences that a thread advances together; more would not use a weight better
@@ -64,9 +64,7 @@ class CompiledSampler:
             try:
                 slots = queue.take()
                 while len(slots):
-                    advance(
-                        self.weights, memory, self._slots, scratch, slots, numbers, settings, rows, BURST
-                    )
+                    advance(self.weights, memory, self._slots, scratch, slots, numbers, settings, rows, BURST)
                     slots = queue.exchange(slots)
             except BaseException:
                 queue.close()  # or the other threads would wait for this one's sequences
@@ -78,16 +76,6 @@ class CompiledSampler:
             with ThreadPoolExecutor(queue.threads) as pool:
                 list(pool.map(work, self._scratch[: queue.threads]))
         return [layout.decode(row[row[:, 0] >= 0]) for row in rows]
-
-
-Sampler = CompiledSampler | EagerSampler
-
-
-def sampler_for(network: FloorNet) -> Sampler:
-    """The fastest sampler for the network's device and number format."""
-    first = next(network.parameters())
-    compiled = first.device.type == "cpu" and first.dtype == torch.float32
-    return CompiledSampler(network) if compiled else EagerSampler(network)
 
 
 class Queue:

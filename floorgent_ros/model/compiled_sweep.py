@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from floorgent_ros.geometry.compiled import compiled, compiled_with
+from floorgent_ros.geometry.compiled import compiled
+from floorgent_ros.model.compiled_starts import hazard_logits, start_probabilities, temper
 from floorgent_ros.model.compiled_trunk import Ints, Scratch, Slots, trunk
 from floorgent_ros.model.decoder import CELL_KEY
 from floorgent_ros.model.encoder import UNSHUFFLE
@@ -28,65 +29,6 @@ from floorgent_ros.model.kernels import (
 )
 from floorgent_ros.model.packed import Memory, Weights
 from floorgent_ros.model.sequence import DOWN, FIELDS, FREE, LEFT, RIGHT, UP
-
-
-@compiled
-def hazard_logits(w: Weights, m: Memory, s: Slots, t: Scratch, slots: Ints) -> None:
-    """Logits that the next wall starts in a patch, into t.hazards; of those before the current nobody asks."""
-    n, keys = slots.shape[0], m.start_keys.shape[0]
-    query, narrow = t.start_query[:n], t.narrow[:n]
-    linear(t.state[:n], w.start_query, w.start_query_bias, query)
-    for r in range(n):
-        for k in range(keys):
-            narrow[r, k] = query[r, k]
-    linear(narrow, m.start_keys, m.start_bias, t.hazards[:n])
-    for r in range(n):
-        canvas, hazards, current = s.canvas[slots[r]], t.hazards[r], s.current[slots[r]]
-        for mark in range(canvas.shape[0]):
-            _add_marks(hazards, canvas[mark], query[r, 2 * keys + mark], m.start_marks[mark])
-        if current >= 0:
-            again = w.again_bias[0]
-            for k in range(keys):
-                again += query[r, keys + k] * m.start_keys[k, current]
-            hazards[current] = again
-
-
-@compiled_with("contract")
-def _add_marks(logits: Floats, canvas: Floats, common: np.float32, own: Floats) -> None:
-    for i in range(logits.shape[0]):
-        logits[i] += canvas[i] * (common + own[i])
-
-
-@compiled
-def start_probabilities(
-    hazards: Floats, current: int, log_odds: np.float32, starts: Floats, powers: NDArray[np.int32]
-) -> None:
-    """Logits of the hazards (G,) → probabilities (G + 1,) of each rank as the next start, the stop last."""
-    patches, first = hazards.shape[0], max(current, 0)
-    for i in range(first):
-        starts[i] = ZERO
-    odds = starts[first:patches]
-    for i in range(first, patches):
-        starts[i] = hazards[i] + log_odds
-    exponentials(odds, powers[: patches - first])
-    left = 1.0
-    for i in range(first, patches):
-        passed = 1.0 / (1.0 + starts[i])
-        starts[i] = left * starts[i] * passed
-        left *= passed
-    starts[patches] = left
-
-
-@compiled
-def temper(weights: Floats, temperature: float) -> None:
-    """weights become their power 1 / temperature, the largest 1."""
-    if temperature == 1.0:
-        return
-    highest = ZERO
-    for i in range(weights.shape[0]):
-        highest = max(highest, weights[i])
-    for i in range(weights.shape[0]):
-        weights[i] = (weights[i] / highest) ** (1.0 / temperature)
 
 
 @compiled
@@ -150,7 +92,7 @@ def cell_logits(w: Weights, m: Memory, t: Scratch, r: int, which: int, patch: in
 
 
 @compiled
-def _with_patch(m: Memory, t: Scratch, n: int, patch: int, r: int) -> None:
+def _with_patch(m: Memory, t: Scratch, patch: int, r: int) -> None:
     """t.both[r] becomes the row's state and its patch's features."""
     width = t.state.shape[1]
     t.both[r, :width] = t.state[r]
@@ -163,6 +105,7 @@ def _draw_starts(
 ) -> bool:
     """The first end's patch of each row's wall; True when one stops instead."""
     patches, stopped = m.start_keys.shape[1], False
+    hazard_logits(w, m, s, t, slots)
     for r in range(slots.shape[0]):
         slot = slots[r]
         start_probabilities(t.hazards[r], s.current[slot], np.float32(nucleus[2]), t.starts, t.powers)
@@ -182,7 +125,7 @@ def _draw_cells(
     n, cells, side = slots.shape[0], w.cell_embed.shape[0], w.lines.shape[2]
     size = int(np.sqrt(cells))
     for r in range(n):
-        _with_patch(m, t, n, _patch(w, t, r), r)
+        _with_patch(m, t, _patch(w, t, r), r)
     hidden = t.hidden[:n]
     linear(t.both[:n], w.cell_in, w.cell_in_bias, hidden)
     rectify(hidden)
@@ -308,7 +251,7 @@ def _draw_ends(
     n, cells, side = slots.shape[0], w.cell_embed.shape[0], w.lines.shape[2]
     size = int(np.sqrt(cells))
     for r in range(n):
-        _with_patch(m, t, n, _end_patch(w, t, r), r)
+        _with_patch(m, t, _end_patch(w, t, r), r)
     hidden = t.hidden[:n]
     linear(t.both[:n], w.end_in, w.end_in_bias, hidden)
     rectify(hidden)
@@ -406,7 +349,6 @@ def advance(
     patches, finished = m.start_keys.shape[1], False
     for _ in range(steps):
         trunk(w, m, s, t, slots)
-        hazard_logits(w, m, s, t, slots)
         finished = _draw_starts(w, m, s, t, slots, uniforms, nucleus)
         _draw_cells(w, m, s, t, slots, uniforms, nucleus)
         _draw_kinds(w, m, s, t, slots, uniforms, nucleus)

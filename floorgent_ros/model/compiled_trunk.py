@@ -13,7 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floorgent_ros.geometry.compiled import compiled
-from floorgent_ros.model.kernels import ONE, Floats, add_scaled, attend, linear, normalise, rectify
+from floorgent_ros.model.kernels import (
+    ONE,
+    Floats,
+    add_scaled,
+    attend,
+    attend_first,
+    linear,
+    normalise,
+    rectify,
+)
 from floorgent_ros.model.packed import Memory, Weights
 
 Ints = NDArray[np.int64]
@@ -115,7 +124,6 @@ def _attend_own(
     """Keep a sequence's new keys and values, and attend to all it has so far; out (D,)."""
     width, place = out.shape[0], s.drawn[slot]
     size = s.values.shape[4]
-    scores = t.own_scores[: place + 1].reshape(1, place + 1)
     for head in range(s.keys.shape[2]):
         keys, values = s.keys[slot, layer, head], s.values[slot, layer, head]
         first = head * size
@@ -123,6 +131,6 @@ def _attend_own(
             t.head_in[0, d] = qkv[first + d] * scale
             keys[d, place] = qkv[width + first + d]
             values[place, d] = qkv[2 * width + first + d]
-        attend(t.head_in[:1], keys, values, scores, t.powers[: place + 1], t.head_out[:1])
+        attend_first(t.head_in[:1], keys, values, place + 1, t.own_scores, t.powers, t.head_out[:1])
         for d in range(size):
             out[first + d] = t.head_out[0, d]

@@ -21,12 +21,14 @@ LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 # least-squares polynomial of (exp(f) − 1 − f) / f² for |f| ≤ ln 2 / 2, about 1e-7 (Cephes' expf)
 E0, E1, E2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
 E3, E4, E5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+LANES = 32  # floats that a vector loop takes at a time, unrolled
+FAR_BELOW = np.float32(1e30)  # a score so low that its exponential adds nothing
 EXPONENT_LIMIT = np.float32(80.0)  # exp of more is cut to exp(80): what fits in float32, its inverse too
 
 
 @compiled_with("contract")
 def accumulate(x: Floats, weight: Floats, out: Floats) -> None:
-    """out (n, M) += x (n, K) weight (≥ K, M).
+    """Out (n, M) += x (n, K) weight (≥ K, M).
 
     Eight rows of the weight at a time stay in the first-level cache for all n rows of x, and the innermost
     loop runs along them, which is what a compiler turns into vector instructions.
@@ -58,7 +60,7 @@ def accumulate(x: Floats, weight: Floats, out: Floats) -> None:
 
 @compiled_with("contract")
 def linear(x: Floats, weight: Floats, bias: Floats, out: Floats) -> None:
-    """out (n, M) = x (n, K) weight (K, M) + bias (M,)."""
+    """Out (n, M) = x (n, K) weight (K, M) + bias (M,)."""
     for r in range(x.shape[0]):
         for j in range(out.shape[1]):
             out[r, j] = bias[j]
@@ -95,7 +97,7 @@ def normalise(x: Floats, weight: Floats, bias: Floats, out: Floats) -> None:
 
 @compiled
 def add_scaled(x: Floats, factor: np.float32, y: Floats) -> None:
-    """x (n, D) += factor · y (n, D)."""
+    """X (n, D) += factor · y (n, D)."""
     for r in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[r, j] += factor * y[r, j]
@@ -103,7 +105,7 @@ def add_scaled(x: Floats, factor: np.float32, y: Floats) -> None:
 
 @compiled
 def rectify(x: Floats) -> None:
-    """x (n, D) becomes max(x, 0)."""
+    """X (n, D) becomes max(x, 0)."""
     for r in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[r, j] = max(x[r, j], ZERO)
@@ -111,7 +113,7 @@ def rectify(x: Floats) -> None:
 
 @compiled_with("contract")
 def exponentials(x: Floats, powers: NDArray[np.int32]) -> None:
-    """x (n,) becomes exp(x), for |x| up to 80, beyond which it is cut; powers (n,) is scratch.
+    """X (n,) becomes exp(x), for |x| up to 80, beyond which it is cut; powers (n,) is scratch.
 
     exp(x) = 2ⁿ exp(f) with f = x − n ln 2. A loop without calls, which becomes vector instructions.
     """
@@ -129,7 +131,7 @@ def exponentials(x: Floats, powers: NDArray[np.int32]) -> None:
 
 @compiled_with("contract", "reassoc", "nsz", "nnan")
 def soften(scores: Floats, powers: NDArray[np.int32]) -> np.float32:
-    """scores (n,) become exp(scores − their maximum); the sum of that."""
+    """Scores (n,) become exp(scores − their maximum); the sum of that."""
     highest = scores[0]
     for j in range(scores.shape[0]):
         highest = max(highest, scores[j])
@@ -162,6 +164,34 @@ def attend(
         for j in range(out.shape[1]):
             out[r, j] = ZERO
     accumulate(scores, values, out)
+
+
+@compiled_with("contract")
+def attend_first(
+    query: Floats,
+    keys: Floats,
+    values: Floats,
+    count: int,
+    scores: Floats,
+    powers: NDArray[np.int32],
+    out: Floats,
+) -> None:
+    """As `attend` of one query (1, d) to the first `count` of keys (d, T) and values (T, d).
+
+    The scores' length is rounded up to whole vector instructions. scores and powers (≥ T,) are scratch.
+    """
+    padded = min(keys.shape[1], (count + LANES - 1) // LANES * LANES)
+    row = scores[:padded].reshape(1, padded)
+    row[0] = ZERO
+    accumulate(query, keys, row)
+    for j in range(count, padded):
+        row[0, j] = -FAR_BELOW
+    inverse = ONE / soften(row[0], powers[:padded])
+    used = scores[:count].reshape(1, count)
+    for j in range(count):
+        used[0, j] *= inverse
+    out[0] = ZERO
+    accumulate(used, values, out)
 
 
 @compiled

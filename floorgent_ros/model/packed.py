@@ -117,7 +117,7 @@ def pack(decoder: Decoder) -> Weights:
     def named(name: str) -> tuple[Floats, Floats]:
         return _matrices([layer.get_submodule(name) for layer in layers])  # type: ignore[misc]
 
-    norms = [[norm for norm in layer.get_submodule("norms").children()] for layer in layers]
+    norms = [list(layer.get_submodule("norms").children()) for layer in layers]
     cell_keys, cell_key_biases = _cell_keys(decoder.cell_keys)
     pens = list(decoder.pen_in)
     return Weights(

@@ -66,9 +66,7 @@ class EagerSampler:
     def look(self, image: NDArray[np.int8]) -> Memory:
         """What the decoder keeps of an image."""
         device = next(self.network.parameters()).device
-        return self.network.decoder.remember(
-            self.network.encoder(torch.from_numpy(image)[None].to(device))
-        )
+        return self.network.decoder.remember(self.network.encoder(torch.from_numpy(image)[None].to(device)))
 
     @torch.inference_mode()
     def draw(self, memory: Memory, count: int, seed: int, nucleus: Nucleus) -> list[NDArray[np.int64]]:
@@ -190,7 +188,7 @@ class Sweep:
             torch.stack([start[:, 0], corner[:, 1] + cell], -1),
         )
         free = kind == FREE
-        if bool((free & self.alive).any()):
+        if self._any(free & self.alive):
             after, logits = decoder.end_anywhere(state, self.batch, memory)
             free_patch = self.nucleus.pick(logits, numbers[3])
             logits = decoder.end_cell(after, free_patch, None, self.batch, memory)
@@ -201,6 +199,10 @@ class Sweep:
             step, cell = torch.where(free, free_patch, step), torch.where(free, free_cell, cell)
             end = torch.where(free[:, None], self._levels(free_patch, free_cell), end)
         return step, cell, end
+
+    def _any(self, marked: Tensor) -> bool:
+        """Whether a sequence is marked (N,), so that what only others need can be left out."""
+        return bool(marked.any())
 
     def _remember(self, rank: Tensor, cell: Tensor, kind: Tensor, levels: Tensor) -> None:
         self.current, self.cell = rank, cell

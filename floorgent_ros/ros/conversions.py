@@ -45,6 +45,20 @@ def occupancy_map(message: OccupancyGrid) -> OccupancyMap:
     )
 
 
+def map_message(grid: OccupancyMap, frame: str, stamp: Time | None = None) -> OccupancyGrid:
+    """The grid as mappers publish it."""
+    stamp = stamp or Time()
+    message = OccupancyGrid()
+    message.header.frame_id, message.header.stamp = frame, stamp
+    message.info.map_load_time, message.info.resolution = stamp, grid.resolution
+    message.info.height, message.info.width = grid.cells.shape
+    message.info.origin.position.x, message.info.origin.position.y = grid.origin
+    orientation = message.info.origin.orientation
+    orientation.z, orientation.w = math.sin(grid.yaw / 2), math.cos(grid.yaw / 2)
+    message.data = packed(grid.cells, np.int8)
+    return message
+
+
 def yaw(turn: Quaternion) -> float:
     """Rotation about z, rad; `MapError` when the quaternion is no rotation or tilts the plane."""
     norm = math.sqrt(turn.x**2 + turn.y**2 + turn.z**2 + turn.w**2)
