@@ -53,9 +53,9 @@ def test_none_and_as_many_as_may_be(walls_wanted):
     assert {len(walls) for walls in drawn} == {0 if walls_wanted < 0 else network.config.max_segments}
 
 
-def test_other_sizes_of_network_and_patch():
-    """Widths that are no multiples of a vector, another patch."""
-    config = tiny_config(32, patch=4, width=18, heads=3, layers=1, feed=13, key_width=5, patch_width=10)
+def test_other_sizes_of_the_network():
+    """Widths that are no multiples of a vector."""
+    config = tiny_config(32, width=18, heads=3, layers=1, feed=13, key_width=5, patch_width=10)
     network = tiny_network(config, walls_wanted=2.0)
     sampler = CompiledSampler(network, threads=1)
     for seed in range(6):
