@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from floorgent_ros.config import ObservationSettings, PredictorSettings
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.geometry import distance as distances
+from floorgent_ros.geometry.doors import open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres
+from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import load_checkpoint
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.sampler import Sampler, sampler_for
@@ -167,6 +169,8 @@ class DistancePredictor:
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
             drawn = self.sampler.draw(memory, count, seed, nucleus)
             walls = [to_metres(levels, observation.frame).astype(np.float32) for levels in drawn]
+        with watch("doors"):
+            walls = self._with_doors(walls, observation)
         return distance_field_of(
             grid,
             observation,
@@ -176,6 +180,19 @@ class DistancePredictor:
             horizon_m=self.horizon_m,
             watch=watch,
         )
+
+    def _with_doors(
+        self, completions: list[NDArray[np.float32]], observation: Observation
+    ) -> list[NDArray[np.float32]]:
+        settings = self.settings
+        if settings.detour_m == 0:
+            return completions
+
+        def opened(walls: NDArray[np.float32]) -> NDArray[np.float32]:
+            states, window = observation.states, observation.window
+            return open_doors(walls, states, window, settings.inflation_radius_m, settings.detour_m)
+
+        return in_threads(opened, completions)
 
 
 def distance_field_of(
