@@ -106,7 +106,7 @@ def test_attention_is_torchs(count: int) -> None:
 WEIGHTS = st.lists(st.integers(1, 50), min_size=1, max_size=40)
 
 
-@settings(max_examples=200)
+@settings(deadline=None, max_examples=200)
 @given(WEIGHTS, st.floats(0, 1.2))
 def test_selection_finds_what_sorting_finds(whole: list[int], share: float) -> None:
     weights = np.array(whole, np.float64)  # whole numbers: sums do not depend on their order
@@ -121,7 +121,7 @@ def test_selection_finds_what_sorting_finds(whole: list[int], share: float) -> N
     assert np.array_equal(weights[index], values)
 
 
-@settings(max_examples=200)
+@settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.floats(-12, 8, width=32), min_size=1, max_size=60),
     st.sampled_from([0.05, 0.5, 0.9, 0.95, 1.0]),
