@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from floorgent_ros.benchmark.timing import milliseconds
+from floorgent_ros.benchmark.timing import both_clocks, milliseconds
 from floorgent_ros.geometry import distance
 from floorgent_ros.geometry.direction import dominant_direction
 from floorgent_ros.geometry.grid import OccupancyMap, crop
@@ -25,6 +25,7 @@ PREDICTED = {
     "distance": "distance",
     "summarise": "median",
 }
+WHOLE_CPU = "end to end, processor time"
 STAGES = ("message to grid", "crop", "tracing", "observation", *PREDICTED.values(), "message fill")
 
 
@@ -69,7 +70,7 @@ class Pipeline:
         def keep() -> None:
             fields.append(self())
 
-        found["end to end"] = milliseconds(keep)
+        found["end to end"], found[WHOLE_CPU] = both_clocks(keep)
         field = fields[0]
         found |= {PREDICTED[name]: field.timings[name] for name in PREDICTED if name in field.timings}
         found |= {name: value for name, value in field.timings.items() if name not in (*PREDICTED, "observe")}

@@ -22,12 +22,13 @@ def text(report: dict[str, Any]) -> str:
         "| ms | median | 95 % |",
         "|---|---|---|",
     ]
-    others = [name for name in stages if name not in STAGES and name != "end to end"]
-    order = [name for name in (*STAGES, *others, "end to end") if name in stages]
+    others = [name for name in stages if name not in STAGES and not name.startswith("end to end")]
+    others += [name for name in stages if name.startswith("end to end")]
+    order = [name for name in (*STAGES, *others) if name in stages]
     lines += [_row(name, stages[name]) for name in order]
     for title, key in (("the same, done otherwise", "straightforward"), ("peers, one map", "peers")):
-        lines += ["", f"| ms, {title} | median | 95 % |", "|---|---|---|"]
-        lines += [_row(name, times) for name, times in report[key].items()]
+        lines += ["", f"| ms, {title} | median | 95 % | processor time, all threads |", "|---|---|---|---|"]
+        lines += [f"{_row(name, times)} {times['cpu_ms']:.1f} |" for name, times in report[key].items()]
     lines += [""] + [f"{name}: {value:.1f} times" for name, value in report["ratios"].items()]
     lines += [f"{name}: {note}" for name, note in report["notes"].items()]
     if "curves" in report:

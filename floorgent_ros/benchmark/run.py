@@ -90,6 +90,8 @@ def _straightforward(pipeline: Pipeline, field: DistanceField) -> dict[str, Call
     blocked = blocked_of(field, settings.inflation_radius_m)
     ours = distance_fields(blocked)
     found: dict[str, Callable[[], object]] = {
+        f"encoder, {sampler.description}": lambda: sampler.look(image),
+        f"encoder, {eager.description}": lambda: eager.look(image),
         f"decode, {sampler.description}": lambda: sampler.draw(memory, count, 0, nucleus),
         f"decode, {eager.description} with KV cache": lambda: eager.draw(eager_memory, count, 0, nucleus),
         "distance, compiled buckets in threads": lambda: distance_fields(blocked),
@@ -133,11 +135,11 @@ def _peers(
 
 def _ratios(stages: dict[str, Times], same: dict[str, Times], networks: dict[str, Times]) -> dict[str, float]:
     """How much faster ours is; each ratio within one run."""
-    names = list(same)
-    ratios = {"decode, eager over ours": same[names[1]].median / same[names[0]].median}
-    for name, times in same.items():
-        if name.startswith("distance, ") and name != names[2]:
-            ratios[f"{name} over ours"] = times.median / same[names[2]].median
+    ratios: dict[str, float] = {}
+    for part in ("encoder", "decode", "distance"):
+        ours, *others = [name for name in same if name.startswith(part)]
+        for name in others:
+            ratios[f"{name}, over ours"] = same[name].median / same[ours].median
     for name, times in networks.items():
         ratios[f"{name} over our end to end"] = times.median / stages["end to end"].median
     return {name: round(value, 2) for name, value in ratios.items()}

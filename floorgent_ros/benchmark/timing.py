@@ -13,9 +13,10 @@ Contestant = Callable[[], object]
 
 @dataclass(frozen=True)
 class Times:
-    """Of one thing, ms."""
+    """Of one thing, ms: by the clock, and of all cores together, which other work hardly changes."""
 
     samples: tuple[float, ...]
+    processor: tuple[float, ...] = ()
 
     @property
     def median(self) -> float:
@@ -29,16 +30,23 @@ class Times:
 
     def summary(self) -> dict[str, float]:
         """Rounded, for JSON."""
-        return {"median_ms": round(self.median, 3), "p95_ms": round(self.slow, 3), "runs": len(self.samples)}
+        cpu = {"cpu_ms": round(float(np.median(self.processor)), 3)} if self.processor else {}
+        times = {"median_ms": round(self.median, 3), "p95_ms": round(self.slow, 3)}
+        return {**times, **cpu, "runs": len(self.samples)}
 
 
 def milliseconds(contestant: Contestant, synchronise: Contestant = lambda: None) -> float:
     """How long one call takes; synchronise: waits for what the call has left running on a device."""
+    return both_clocks(contestant, synchronise)[0]
+
+
+def both_clocks(contestant: Contestant, synchronise: Contestant = lambda: None) -> tuple[float, float]:
+    """The time of one call, ms, and the processor time of all threads in it."""
     synchronise()
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), time.process_time()
     contestant()
     synchronise()
-    return 1e3 * (time.perf_counter() - begun)
+    return 1e3 * (time.perf_counter() - begun), 1e3 * (time.process_time() - worked)
 
 
 def take_turns(
@@ -52,8 +60,8 @@ def take_turns(
     for contestant in contestants.values():
         for _ in range(warm_up):
             contestant()
-    samples: dict[str, list[float]] = {name: [] for name in contestants}
+    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, contestant in contestants.items():
-            samples[name].append(milliseconds(contestant, synchronise))
-    return {name: Times(tuple(values)) for name, values in samples.items()}
+            samples[name].append(both_clocks(contestant, synchronise))
+    return {name: Times(*zip(*values, strict=True)) for name, values in samples.items()}

@@ -44,7 +44,7 @@ def test_contestants_take_turns() -> None:
     )
     assert "".join(calls) == "aabb" + "ab" * 3
     assert len(waits) == 2 * 6  # before and after each measured call
-    assert {len(found.samples) for found in times.values()} == {3}
+    assert {(len(found.samples), len(found.processor)) for found in times.values()} == {(3, 3)}
 
 
 def test_median_and_95_percent() -> None:
