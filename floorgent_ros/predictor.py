@@ -20,7 +20,7 @@ from floorgent_ros.geometry.doors import open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
-from floorgent_ros.geometry.segments import to_metres
+from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import load_checkpoint
 from floorgent_ros.model.network import FloorNet
@@ -168,9 +168,8 @@ class DistancePredictor:
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
             drawn = self.sampler.draw(memory, count, seed, nucleus)
-            walls = [to_metres(levels, observation.frame).astype(np.float32) for levels in drawn]
-        with watch("doors"):
-            walls = self._with_doors(walls, observation)
+        with watch("trim"):
+            walls = self._with_doors([_unseen(levels, observation) for levels in drawn], observation)
         return distance_field_of(
             grid,
             observation,
@@ -229,6 +228,12 @@ def distance_field_of(
             source_note=_note(grid, observation, blocked),
             timings=watch.milliseconds,
         )
+
+
+def _unseen(levels: NDArray[np.int64], observation: Observation) -> NDArray[np.float32]:
+    """The parts of drawn walls (K, 4) that lie in the unseen, as in training, (M, 2, 2) metres."""
+    unseen = unseen_walls(levels, observation.image)
+    return to_metres(unseen, observation.frame).astype(np.float32)
 
 
 def published_distance(fields: NDArray[np.float64], states: NDArray[np.int8]) -> NDArray[np.float32]:

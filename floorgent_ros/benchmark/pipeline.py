@@ -20,7 +20,7 @@ from floorgent_ros.predictor import DistanceField, DistancePredictor
 PREDICTED = {
     "encode": "encoder",
     "complete": "decode",
-    "doors": "doors",
+    "trim": "trim and doors",
     "rasterise": "rasterise",
     "distance": "distance",
     "summarise": "median",
