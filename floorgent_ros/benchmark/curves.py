@@ -10,12 +10,12 @@ import numpy as np
 
 from floorgent_ros import plots
 from floorgent_ros.benchmark.case import enlarged
-from floorgent_ros.benchmark.pipeline import Pipeline
+from floorgent_ros.benchmark.pipeline import WHOLE_CPU, Pipeline
 
 COMPLETIONS = (1, 8, 32, 128)
 LOG_ODDS = (-2.0, -1.0, -0.5, 0.0, 0.25)
 MAP_SIDES = (400, 1000, 2000, 4000)
-SHOWN = ("end to end", "decode", "distance", "message to grid")
+SHOWN = ("end to end", WHOLE_CPU, "decode", "distance")
 
 Point = dict[str, float]
 
