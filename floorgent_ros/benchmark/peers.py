@@ -107,7 +107,7 @@ class ResidualUNet(nn.Module):
 class PlainUNet(nn.Module):
     """Two convolutions a level, halved and doubled; one logit a cell (Ronneberger et al., 2015)."""
 
-    def __init__(self, widths: Sequence[int] = (18, 36, 72, 144)) -> None:
+    def __init__(self, widths: Sequence[int] = (19, 38, 76, 152)) -> None:
         super().__init__()
         inputs = [3, *widths[:-1]]
         self.downs = nn.ModuleList(
