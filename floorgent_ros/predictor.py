@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +22,8 @@ from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import load_checkpoint
+from floorgent_ros.model.memory import ThriftySampler
 from floorgent_ros.model.network import FloorNet
-from floorgent_ros.model.sampler import Sampler, sampler_for
 from floorgent_ros.model.sampling import Nucleus
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -51,7 +50,8 @@ class DistanceField:
     distance: float32, m, median over the completions, +inf unreachable, NaN observed occupied.
     spread: float32, m. reach_probability: float32. occupancy: int8, share of completions in which a cell
     is wall × 100, observed cells 100 or 0. completions: N arrays (K, 2, 2) float32 of predicted walls,
-    metres, map frame. origin, source: map frame, m. source_note: '' or one line on what was out of the
+    metres, map frame. blocked: (N, 256, 256) bool, each completion's cells that its search cannot enter.
+    origin, source: map frame, m. source_note: '' or one line on what was out of the
     ordinary. timings: milliseconds a stage.
     """
 
@@ -65,6 +65,7 @@ class DistanceField:
     source: tuple[float, float]
     seed: int
     horizon_m: float
+    blocked: NDArray[np.bool_]
     source_note: str = ""
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -82,6 +83,7 @@ class DistancePredictor:
     ) -> None:
         """network: on its device, in its precision and in evaluation mode."""
         self.network = network
+        self.sampler = ThriftySampler(network)
         self.name = name
         self.settings = settings or PredictorSettings()
         self.observation = observation or ObservationSettings()
@@ -107,11 +109,6 @@ class DistancePredictor:
         name = Path(path).name if path else "the shipped weights"
         return cls(network, name=name, settings=settings, observation=observation)
 
-    @cached_property
-    def sampler(self) -> Sampler:
-        """Draws the completions; it copies the network's weights when it is first used."""
-        return sampler_for(self.network)
-
     @property
     def device(self) -> torch.device:
         """Where the network is."""
@@ -130,7 +127,12 @@ class DistancePredictor:
         precision = str(first.dtype).removeprefix("torch.")
         threads = f", {torch.get_num_threads()} threads" if first.device.type == "cpu" else ""
         where = f"{precision} on {first.device}{threads}"
-        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {self.sampler.description}"
+        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {self.sampler.sampler.description}"
+
+    @property
+    def fallbacks(self) -> list[str]:
+        """One line for each time that the memory of the GPU ran out and another way was found."""
+        return self.sampler.notes
 
     def warm_up(self) -> None:
         """Predict once in an empty map, so that the first real prediction is as fast as the next."""
@@ -163,11 +165,9 @@ class DistancePredictor:
         watch = Stopwatch()
         with watch("observe"):
             observation = observe(grid, viewpoint, self.observation)
-        with watch("encode"):
-            memory = self.sampler.look(observation.image)
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
-            drawn = self.sampler.draw(memory, count, seed, nucleus)
+            drawn = self.sampler(observation.image, count, seed, nucleus)
         with watch("trim"):
             walls = self._with_doors([_unseen(levels, observation) for levels in drawn], observation)
         return distance_field_of(
@@ -225,6 +225,7 @@ def distance_field_of(
             source=observation.window.viewpoint,
             seed=seed,
             horizon_m=horizon_m,
+            blocked=blocked,
             source_note=_note(grid, observation, blocked),
             timings=watch.milliseconds,
         )

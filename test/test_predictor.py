@@ -111,7 +111,6 @@ def test_shapes_types_and_frames(field):
     assert field.seed == SETTINGS.seed
     assert list(field.timings) == [
         "observe",
-        "encode",
         "complete",
         "trim",
         "rasterise",

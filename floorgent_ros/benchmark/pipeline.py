@@ -18,15 +18,22 @@ from floorgent_ros.predictor import DistanceField, DistancePredictor
 
 # what `DistancePredictor.predict` times itself, under the names of the report
 PREDICTED = {
-    "encode": "encoder",
-    "complete": "decode",
     "trim": "trim and doors",
     "rasterise": "rasterise",
     "distance": "distance",
     "summarise": "median",
 }
 WHOLE_CPU = "end to end, processor time"
-STAGES = ("message to grid", "crop", "tracing", "observation", *PREDICTED.values(), "message fill")
+STAGES = (
+    "message to grid",
+    "crop",
+    "tracing",
+    "observation",
+    "encoder",
+    "decode",
+    *PREDICTED.values(),
+    "message fill",
+)
 
 
 class Pipeline:
@@ -73,7 +80,9 @@ class Pipeline:
         found["end to end"], found[WHOLE_CPU] = both_clocks(keep)
         field = fields[0]
         found |= {PREDICTED[name]: field.timings[name] for name in PREDICTED if name in field.timings}
-        found |= {name: value for name, value in field.timings.items() if name not in (*PREDICTED, "observe")}
+        known = (*PREDICTED, "observe", "complete")
+        found |= self.predictor.sampler.fastest.milliseconds
+        found |= {name: value for name, value in field.timings.items() if name not in known}
         found |= self._observing(field.observation)
         if self._ros is not None:
             found["message to grid"] = milliseconds(self.receive)

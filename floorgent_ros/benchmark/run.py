@@ -83,7 +83,7 @@ def measure(
 def _straightforward(pipeline: Pipeline, field: DistanceField) -> dict[str, Callable[[], object]]:
     """The same work done in the ways that come to mind first, and ours beside them in the same rounds."""
     predictor, settings = pipeline.predictor, pipeline.predictor.settings
-    sampler, eager = predictor.sampler, EagerSampler(predictor.network)
+    sampler, eager = predictor.sampler.sampler, EagerSampler(predictor.network)
     nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
     image, count = field.observation.image, settings.completions
     memory, eager_memory = sampler.look(image), eager.look(image)

@@ -52,10 +52,12 @@ class CompiledSampler:
         """What the decoder keeps of an image."""
         return remember(self.network.decoder, self.network.encoder(torch.from_numpy(image)[None]))
 
-    def draw(self, memory: Memory, count: int, seed: int, nucleus: Nucleus) -> list[NDArray[np.int64]]:
-        """Draw the completions of a remembered image."""
+    def draw(
+        self, memory: Memory, count: int, seed: int, nucleus: Nucleus, first: int = 0
+    ) -> list[NDArray[np.int64]]:
+        """Draw the completions of a remembered image, from number `first` on."""
         limit, layout = self.network.config.max_segments, self.network.decoder.layout
-        numbers = np.ascontiguousarray(uniforms(count, limit, seed).numpy().transpose(2, 0, 1))
+        numbers = np.ascontiguousarray(uniforms(count, limit, seed, first).numpy().transpose(2, 0, 1))
         rows = np.full((count, limit, FIELDS), -1, np.int64)
         settings = np.array([nucleus.top_p, nucleus.temperature, nucleus.wall_log_odds], np.float64)
         queue = Queue(self._slots, self.weights, count, min(self.threads, count))

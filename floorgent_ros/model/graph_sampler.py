@@ -123,13 +123,15 @@ class GraphSampler:
         return self._memory
 
     @torch.inference_mode()
-    def draw(self, memory: Memory, count: int, seed: int, nucleus: Nucleus) -> list[NDArray[np.int64]]:
-        """Draw the completions of the image that was looked at last."""
+    def draw(
+        self, memory: Memory, count: int, seed: int, nucleus: Nucleus, first: int = 0
+    ) -> list[NDArray[np.int64]]:
+        """Draw the completions of the image that was looked at last, from number `first` on."""
         if memory is not self._memory:
             raise ValueError("draw takes what the last call of look returned")
         sweep, graph = self._prepared(memory, count, nucleus)
         steps = self.network.config.max_segments
-        sweep.reset(uniforms(count, steps, seed).to(memory.patches.device))
+        sweep.reset(uniforms(count, steps, seed, first).to(memory.patches.device))
         for step in range(steps):
             if graph is None:
                 sweep.advance()

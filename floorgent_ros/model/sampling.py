@@ -38,9 +38,10 @@ class Nucleus:
         return index.gather(-1, chosen)[:, 0]
 
 
-def uniforms(count: int, steps: int, seed: int) -> Tensor:
-    """(steps, FIELDS, count) numbers in [0, 1); those of completion n do not depend on count."""
-    draws = [np.random.default_rng((seed, n)).random((steps, FIELDS), np.float32) for n in range(count)]
+def uniforms(count: int, steps: int, seed: int, first: int = 0) -> Tensor:
+    """(steps, FIELDS, count) numbers in [0, 1), from completion `first` on; n's depend on seed and n only."""
+    numbers = range(first, first + count)
+    draws = [np.random.default_rng((seed, n)).random((steps, FIELDS), np.float32) for n in numbers]
     return torch.from_numpy(np.stack(draws, -1))
 
 
@@ -69,19 +70,27 @@ class EagerSampler:
         return self.network.decoder.remember(self.network.encoder(torch.from_numpy(image)[None].to(device)))
 
     @torch.inference_mode()
-    def draw(self, memory: Memory, count: int, seed: int, nucleus: Nucleus) -> list[NDArray[np.int64]]:
-        """Draw the completions of a remembered image."""
+    def draw(
+        self, memory: Memory, count: int, seed: int, nucleus: Nucleus, first: int = 0
+    ) -> list[NDArray[np.int64]]:
+        """Draw the completions of a remembered image, from number `first` on."""
         decoder, steps = self.network.decoder, self.network.config.max_segments
         sweep = Sweep(decoder, memory.expand(count), count, steps, nucleus)
-        drawn = sweep.run(uniforms(count, steps, seed).to(memory.patches.device)).cpu().numpy()
+        drawn = sweep.run(uniforms(count, steps, seed, first).to(memory.patches.device)).cpu().numpy()
         return [decoder.layout.decode(row[row[:, 0] >= 0]) for row in drawn]
 
 
 def sample(
-    network: FloorNet, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
+    network: FloorNet,
+    image: NDArray[np.int8],
+    count: int,
+    seed: int,
+    nucleus: Nucleus | None = None,
+    first: int = 0,
 ) -> list[NDArray[np.int64]]:
     """`EagerSampler` of a network, once."""
-    return EagerSampler(network)(image, count, seed, nucleus)
+    sampler = EagerSampler(network)
+    return sampler.draw(sampler.look(image), count, seed, nucleus or Nucleus(), first)
 
 
 class Sweep:
