@@ -49,6 +49,7 @@ def _parser() -> Parser:
     _add_demo(commands)
     _add_train(commands)
     _add_evaluate(commands)
+    _add_benchmark(commands)
     return parser
 
 
@@ -226,6 +227,30 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
     lidar.set_defaults(command=_evaluate_lidar)
 
 
+def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:
+    defaults = PredictorSettings()
+    parser = commands.add_parser(
+        "benchmark",
+        help="milliseconds of every stage, beside other ways and other networks",
+        description="Time every stage from map message to distances, beside other ways and other networks.",
+    )
+    _add_network(parser)
+    parser.add_argument("--precision", default="auto", metavar="P", help="auto, float32, bfloat16 or float16")
+    parser.add_argument(
+        "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
+    )
+    parser.add_argument("--wall-log-odds", type=float, metavar="O", help="instead of the default")
+    parser.add_argument(
+        "--runs", type=int, default=20, metavar="N", help="measured predictions (default %(default)s)"
+    )
+    parser.add_argument("--no-peers", action="store_true", help="leave the other networks out")
+    parser.add_argument(
+        "--png", type=Path, metavar="F.png", help="measure the cost curves, too, and draw them there"
+    )
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.set_defaults(command=_benchmark)
+
+
 def _add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, metavar="F", help="default: the shipped weights")
     parser.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda or cuda:N")
@@ -269,6 +294,12 @@ def _evaluate_lidar(options: argparse.Namespace) -> int | None:
         options.split = "val" if (options.data / "index.json").is_file() else "all"
     result: int | None = main_from_cli(options)
     return result
+
+
+def _benchmark(options: argparse.Namespace) -> int:
+    from floorgent_ros.benchmark.run import main_from_cli
+
+    return main_from_cli(options)
 
 
 if __name__ == "__main__":

@@ -121,12 +121,13 @@ class DistancePredictor:
 
     @property
     def description(self) -> str:
-        """One line: checkpoint, device, number format, size."""
+        """One line: checkpoint, size, number format, device, way of decoding."""
         first = next(self.network.parameters())
         size = sum(parameter.numel() for parameter in self.network.parameters())
         precision = str(first.dtype).removeprefix("torch.")
         threads = f", {torch.get_num_threads()} threads" if first.device.type == "cpu" else ""
-        return f"{self.name}: {size / 1e6:.1f} M parameters, {precision} on {first.device}{threads}"
+        where = f"{precision} on {first.device}{threads}"
+        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {self.sampler.sampler.description}"
 
     @property
     def fallbacks(self) -> list[str]:

@@ -37,10 +37,12 @@ ROOMS = {
     "evaluation": WORKSHOP | {"training", "plots"},
     "demo": GEOMETRY | {"plans", "simulation", "ros", "plots", "predictor", "distance_lookup"},
     "view": GEOMETRY | {"messages", "distance_lookup"},
-    "cli": GEOMETRY | {"predictor", "plots", "bags", "view", "ros", "demo", "training", "evaluation"},
+    "benchmark": WORKSHOP | {"plots", "ros", "messages"},
+    "cli": GEOMETRY
+    | {"predictor", "plots", "bags", "view", "ros", "demo", "training", "evaluation", "benchmark"},
 }
 
-TORCH = {"model", "predictor", "training", "evaluation"}
+TORCH = {"model", "predictor", "training", "evaluation", "benchmark"}
 ALLOWED_LIBRARIES = {
     "geometry": {"numpy", "scipy", "cv2", "skimage", "numba", "yaml"},
     "model": {"torch", "numpy", "safetensors"},

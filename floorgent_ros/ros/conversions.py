@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from floorgent_ros.geometry.grid import FREE, OCCUPIED
+from floorgent_ros.geometry.grid import FREE, OCCUPIED, OccupancyMap
 from floorgent_ros.messages import (
     clean_frame,
     distance_cells,
@@ -31,6 +32,7 @@ __all__ = [
     "clean_frame",
     "distance_grid",
     "distance_map",
+    "map_message",
     "observation_image",
     "occupancy_grid",
     "occupancy_map",
@@ -38,6 +40,20 @@ __all__ = [
     "window_info",
     "yaw",
 ]
+
+
+def map_message(grid: OccupancyMap, frame: str, stamp: Time | None = None) -> OccupancyGrid:
+    """The grid as mappers publish it."""
+    stamp = stamp or Time()
+    message = OccupancyGrid()
+    message.header.frame_id, message.header.stamp = frame, stamp
+    message.info.map_load_time, message.info.resolution = stamp, grid.resolution
+    message.info.height, message.info.width = grid.cells.shape
+    message.info.origin.position.x, message.info.origin.position.y = grid.origin
+    orientation = message.info.origin.orientation
+    orientation.z, orientation.w = math.sin(grid.yaw / 2), math.cos(grid.yaw / 2)
+    message.data = packed(grid.cells, np.int8)
+    return message
 
 
 def distance_grid(field: DistanceField, header: Header, info: MapMetaData, pose_stamp: Time) -> DistanceGrid:
