@@ -14,7 +14,7 @@ from floorgent_ros import cli
 from floorgent_ros.errors import FloorgentError
 from floorgent_ros.geometry.grid import CELL_M, OccupancyMap
 
-COMMANDS = [[], ["predict"], ["demo"], ["train"], ["evaluate"], ["evaluate", "lidar"]]
+COMMANDS = [[], ["predict"], ["replay"], ["view"], ["demo"], ["train"], ["evaluate"], ["evaluate", "lidar"]]
 
 
 def run(*arguments):

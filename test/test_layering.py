@@ -29,12 +29,17 @@ ROOMS = {
     "model": GEOMETRY,
     "predictor": GEOMETRY | {"model"},
     "plots": GEOMETRY | {"predictor"},
-    "ros": GEOMETRY | {"model", "predictor", "distance_lookup", "msg", "srv"},
+    "messages": GEOMETRY | {"predictor"},
+    "schedule": GEOMETRY,
+    "bags": GEOMETRY | {"predictor", "messages", "schedule", "plots"},
+    "ros": GEOMETRY | {"model", "predictor", "distance_lookup", "messages", "schedule", "msg", "srv"},
     "training": WORKSHOP,
     "evaluation": WORKSHOP | {"training", "plots"},
     "demo": GEOMETRY | {"plans", "simulation", "ros", "plots", "predictor", "distance_lookup"},
-    "benchmark": WORKSHOP | {"plots", "ros"},
-    "cli": GEOMETRY | {"predictor", "plots", "demo", "training", "evaluation", "benchmark"},
+    "view": GEOMETRY | {"messages", "distance_lookup"},
+    "benchmark": WORKSHOP | {"plots", "schedule", "ros"},
+    "cli": GEOMETRY
+    | {"predictor", "plots", "bags", "view", "ros", "demo", "training", "evaluation", "benchmark"},
 }
 
 TORCH = {"model", "predictor", "training", "evaluation", "benchmark"}
