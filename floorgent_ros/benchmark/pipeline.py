@@ -45,7 +45,7 @@ class Pipeline:
     ) -> None:
         self.predictor, self.grid, self.viewpoint = predictor, grid, viewpoint
         self._ros = conversions()
-        self._message = self._ros.map_message(grid, "map") if self._ros else None
+        self._message: Any = self._ros.map_message(grid, "map") if self._ros else None
 
     def receive(self) -> OccupancyMap:
         """What the node's callback does with a map: message to grid, and whether it is a new one."""
