@@ -21,11 +21,12 @@ from tqdm import tqdm
 from floorgent_ros.errors import FloorgentError, PlanError
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
 from floorgent_ros.geometry.raster import rasterise
+from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.model.network import Batch
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.simulation.site import Site
-from floorgent_ros.training.samples import SYMMETRIES, Sample, draw_sample
+from floorgent_ros.training.samples import Sample, draw_sample
 
 _STATES = np.array([UNKNOWN, FREE, OCCUPIED, UNKNOWN], np.int8)
 _CHUNK = 64  # samples a worker draws in one task
@@ -171,7 +172,7 @@ def batches(
     step = first
     while True:
         epoch, within = divmod(step, per_epoch)
-        order = _epoch_order(samples.lengths, size, seed, epoch)
+        order = epoch_order(samples.lengths, size, seed, epoch)
         for batch in range(within, per_epoch):
             rng = np.random.default_rng((seed, epoch, batch))
             chosen = order[batch]
@@ -181,7 +182,7 @@ def batches(
         step = (epoch + 1) * per_epoch
 
 
-def _epoch_order(lengths: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+def epoch_order(lengths: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """(batches, size) indices: shuffled, sorted by length within blocks of 32 batches, batches shuffled."""
     rng = np.random.default_rng((seed, epoch))
     order = rng.permutation(len(lengths))[: len(lengths) // size * size]
