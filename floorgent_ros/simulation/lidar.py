@@ -32,12 +32,18 @@ class Scene:
         points = segments.reshape(-1, 2)
         low = np.floor((points.min(0) - _MARGIN_M) / resolution) * resolution
         size = np.ceil((points.max(0) + _MARGIN_M - low) / resolution).astype(int)
-        cells = np.zeros((size[1], size[0]), np.uint8)
-        ends = np.floor((segments - low) / resolution).astype(np.int32)
-        thickness = max(1, round(thickness_m / resolution))
-        for start, end in ends.tolist():
-            cv2.line(cells, start, end, 1, thickness)
-        return cls(cells.astype(bool), resolution, (float(low[0]), float(low[1])))
+        empty = cls(np.zeros((size[1], size[0]), bool), resolution, (float(low[0]), float(low[1])))
+        return empty.with_segments(segments, thickness_m)
+
+    def with_segments(self, segments: NDArray[np.float64], thickness_m: float = 0.0) -> Scene:
+        """Return the same place with these walls alone, (N, 2, 2) metres; what lies outside is left out."""
+        cells = np.zeros(self.cells.shape, np.uint8)
+        for start, end in np.floor(self.to_cell(segments)).astype(np.int32).tolist():
+            cv2.line(cells, start, end, 1)
+        thickness = max(1, round(thickness_m / self.resolution))
+        if thickness > 1:  # OpenCV draws lines of an odd number of cells only
+            cells = np.asarray(cv2.dilate(cells, np.ones((thickness, thickness), np.uint8)), np.uint8)
+        return self.with_cells(cells.astype(bool))
 
     def with_cells(self, cells: NDArray[np.bool_]) -> Scene:
         """Return the same place with other occupied cells (H, W)."""

@@ -127,15 +127,29 @@ def _next_place(
     return None
 
 
-def with_clutter(scene: Scene, indoor: NDArray[np.bool_], pieces: int, rng: np.random.Generator) -> Scene:
-    """Put furniture-like boxes of 0.2 to 1.2 m, axis-aligned, on free indoor cells."""
+def with_clutter(
+    scene: Scene,
+    indoor: NDArray[np.bool_],
+    pieces: int,
+    rng: np.random.Generator,
+    keep_free: tuple[float, float] | None = None,
+) -> Scene:
+    """Put furniture-like boxes of 0.2 to 1.2 m, axis-aligned, on free indoor cells.
+
+    None comes within `STEP_CLEARANCE_M` of keep_free (x, y), m: where the robot stands.
+    """
     rows, columns = np.nonzero(indoor & ~scene.cells)
     cells = scene.cells.copy()
     if len(rows) == 0:
         return scene
+    robot = scene.to_cell(np.array(keep_free))[::-1] if keep_free is not None else None
     for chosen in rng.integers(len(rows), size=pieces):
         half = (rng.uniform(0.1, 0.6, 2) / scene.resolution).astype(int)
         centre = np.array([rows[chosen], columns[chosen]])
         low, high = np.maximum(centre - half, 0), centre + half + 1
+        if robot is not None:
+            away = np.linalg.norm(robot - np.clip(robot, low, high)) * scene.resolution
+            if away < STEP_CLEARANCE_M:
+                continue
         cells[low[0] : high[0], low[1] : high[1]] = True
     return replace(scene, cells=cells)

@@ -160,11 +160,18 @@ def collate(samples: list[Sample], layout: Layout, max_segments: int) -> Batch:
 
 
 def batches(
-    samples: SampleFolder, layout: Layout, size: int, max_segments: int, seed: int, first: int = 0
+    samples: SampleFolder,
+    layout: Layout,
+    size: int,
+    max_segments: int,
+    seed: int,
+    first: int = 0,
+    share: slice = slice(None),
 ) -> Iterator[Batch]:
     """Endless shuffled, turned batches of similar length; batch k depends on seed and k only.
 
-    first: the batch to begin with, for exact resume.
+    first: the batch to begin with, for exact resume. share: which samples of each batch to yield, for one
+    of several processes; all shares together are the batch.
     """
     per_epoch = len(samples) // size
     if per_epoch == 0:
@@ -174,11 +181,9 @@ def batches(
         epoch, within = divmod(step, per_epoch)
         order = epoch_order(samples.lengths, size, seed, epoch)
         for batch in range(within, per_epoch):
-            rng = np.random.default_rng((seed, epoch, batch))
-            chosen = order[batch]
-            yield collate(
-                [samples[i].turned(int(rng.integers(SYMMETRIES))) for i in chosen], layout, max_segments
-            )
+            turns = np.random.default_rng((seed, epoch, batch)).integers(SYMMETRIES, size=size).tolist()
+            chosen = list(zip(order[batch].tolist(), turns, strict=True))[share]
+            yield collate([samples[i].turned(turn) for i, turn in chosen], layout, max_segments)
         step = (epoch + 1) * per_epoch
 
 

@@ -61,28 +61,26 @@ def draw_settings(rng: np.random.Generator) -> WalkSettings:
 def draw_sample(site: Site, horizon_m: float, rng: np.random.Generator) -> Sample:
     """Walk through the site, observe, and keep the walls within the horizon that are not seen."""
     settings = draw_settings(rng)
-    scene = site.scene
+    start, scene = site.draw_viewpoint(rng), site.scene
     if settings != WalkSettings(scans=settings.scans):
-        scene = _disturbed(site, rng)
-    grid, viewpoint = walk(site, site.draw_viewpoint(rng), settings, rng, scene)
+        scene = _disturbed(site, start, rng)
+    grid, viewpoint = walk(site, start, settings, rng, scene)
     observation = observe(grid, viewpoint)
     walls = target_walls(site.plan.segments, observation.frame, observation.image, horizon_m)
     return Sample(observation.image, walls)
 
 
-def _disturbed(site: Site, rng: np.random.Generator) -> Scene:
+def _disturbed(site: Site, viewpoint: tuple[float, float], rng: np.random.Generator) -> Scene:
     """Draw a scene with thick walls, glass that the LIDAR misses, or furniture."""
-    scene = site.scene
-    windows = site.plan.windows
+    scene, segments, windows = site.scene, site.plan.segments, site.plan.windows
     if len(windows) and rng.random() < 0.3:
         seen = windows[rng.random(len(windows)) > rng.uniform(0.0, 0.6)]
-        scene = Scene.from_segments(np.concatenate([site.plan.walls, seen]))
-        if scene.cells.shape != site.scene.cells.shape:  # a window was the outermost segment
-            scene = site.scene
+        segments = np.concatenate([site.plan.walls, seen])
+        scene = scene.with_segments(segments)
     if rng.random() < 0.3:
-        thick = Scene.from_segments(site.plan.segments, thickness_m=float(rng.choice([0.10, 0.15])))
-        scene = scene.with_cells(scene.cells | thick.cells)
+        scene = scene.with_segments(segments, thickness_m=float(rng.choice([0.10, 0.15])))
     if rng.random() < 0.4:
         area = float(site.indoor.sum()) * scene.resolution**2
-        scene = with_clutter(scene, site.indoor, int(area * rng.uniform(0.01, 0.12)), rng)
+        pieces = int(area * rng.uniform(0.01, 0.12))
+        scene = with_clutter(scene, site.indoor, pieces, rng, keep_free=viewpoint)
     return scene

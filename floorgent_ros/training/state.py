@@ -31,11 +31,17 @@ def save_state(
     average: dict[str, Tensor],
     optimiser: torch.optim.Optimizer,
     progress: Progress,
+    random_states: list[Tensor] | None = None,
 ) -> None:
-    """Write the whole state; the previous one stays until the new one is complete."""
+    """Write the whole state; the previous one stays until the new one is complete.
+
+    random_states: of each process of the run, by rank; by default of this process alone.
+    """
     tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
     tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
-    tensors["rng"] = torch.get_rng_state()
+    tensors |= {
+        f"random.{rank}": state for rank, state in enumerate(random_states or [torch.get_rng_state()])
+    }
     for name, parameter in network.named_parameters():
         for key, value in optimiser.state[parameter].items():
             tensors[f"optimiser.{name}.{key}"] = torch.as_tensor(value)
@@ -46,19 +52,30 @@ def save_state(
 
 
 def load_state(
-    path: Path, network: nn.Module, average: dict[str, Tensor], optimiser: torch.optim.Optimizer
+    path: Path,
+    network: nn.Module,
+    average: dict[str, Tensor],
+    optimiser: torch.optim.Optimizer,
+    rank: int = 0,
 ) -> Progress:
-    """Restore what `save_state` wrote; raises `CheckpointError` in one line."""
+    """Restore what `save_state` wrote; raises `CheckpointError` in one line.
+
+    A process that the saved run did not have keeps its own random state.
+    """
     try:
         with safe_open(path, "pt") as file:
             values: dict[str, Any] = json.loads((file.metadata() or {})["progress"])
             progress = Progress(**values)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         network.load_state_dict(_part(tensors, "model."))
-        average.update(_part(tensors, "average."))
+        average.update({k: v.to(average[k].device) for k, v in _part(tensors, "average.").items()})
         for name, parameter in network.named_parameters():
-            optimiser.state[parameter] = _part(tensors, f"optimiser.{name}.")
-        torch.set_rng_state(tensors["rng"])
+            kept = _part(tensors, f"optimiser.{name}.")
+            optimiser.state[parameter] = {
+                key: value if key == "step" else value.to(parameter.device) for key, value in kept.items()
+            }
+        if f"random.{rank}" in tensors:
+            torch.set_rng_state(tensors[f"random.{rank}"])
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(

@@ -22,6 +22,7 @@ from floorgent_ros.model.network import Batch, FloorNet
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import floors
 from floorgent_ros.training.dataset import SampleFolder, batches, collate, prepare
+from floorgent_ros.training.processes import Processes
 from floorgent_ros.training.state import Progress, load_state, save_state
 
 _LOWEST_RATE = 0.02  # of the peak, at the end of the schedule
@@ -29,15 +30,33 @@ _CLIP = 1.0  # gradient norm
 
 
 class Trainer:
-    """One run in a folder: ``state.safetensors`` to resume, ``best`` and ``last`` checkpoints."""
+    """One run in a folder: ``state.safetensors`` to resume, ``best`` and ``last`` checkpoints.
 
-    def __init__(self, out: Path, config: ModelConfig, settings: TrainingSettings, data: Path) -> None:
+    Several processes share each batch; the result is that of one process but for the order of sums.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        config: ModelConfig,
+        settings: TrainingSettings,
+        data: Path,
+        processes: Processes | None = None,
+    ) -> None:
         self.out, self.config, self.settings = out, config, settings
+        self.processes = processes or Processes()
+        if settings.batch % self.processes.count:
+            raise ConfigError(
+                f"batch = {settings.batch}: give a multiple of the {self.processes.count} processes"
+            )
         self.layout = Layout(config.levels, config.patch)
         self.samples = self._samples(data, "train", settings.samples, settings.seed)
         self.val = self._val_batches(self._samples(data, "val", settings.val_samples, settings.seed + 1))
         torch.manual_seed(settings.seed)
-        self.network = FloorNet(config)
+        self.network = FloorNet(config).to(self.processes.device)
+        if not self.processes.first:
+            torch.manual_seed(settings.seed + 7919 * self.processes.rank)  # dropout of its own
+        self.parallel = self.processes.parallel(self.network)
         self.average = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(),
@@ -54,24 +73,38 @@ class Trainer:
 
     def resume(self) -> None:
         """Go on from the folder's state."""
-        self.progress = load_state(self.state_path, self.network, self.average, self.optimiser)
+        self.progress = load_state(
+            self.state_path, self.network, self.average, self.optimiser, self.processes.rank
+        )
 
     def run(self) -> Progress:
         """Train until the settings' minutes are used; returns the progress."""
         settings, progress = self.settings, self.progress
         stream = batches(
-            self.samples, self.layout, settings.batch, self.config.max_segments, settings.seed, progress.step
+            self.samples,
+            self.layout,
+            settings.batch,
+            self.config.max_segments,
+            settings.seed,
+            progress.step,
+            self._share,
         )
         total = settings.minutes * 60
         shown = round(total)
-        bar = tqdm(total=shown, initial=round(progress.seconds), unit="s", desc="training")
+        bar = tqdm(
+            total=shown,
+            initial=round(progress.seconds),
+            unit="s",
+            desc="training",
+            disable=not self.processes.first,
+        )
         saved = validated = progress.seconds
         bits = math.nan
         while progress.seconds < total:
             begun = time.monotonic()
             bits = self._step(next(stream), bits)
             progress.step += 1
-            progress.seconds += time.monotonic() - begun
+            progress.seconds += self.processes.of_first(time.monotonic() - begun)
             bar.update(min(round(progress.seconds), shown) - bar.n)
             bar.set_postfix(
                 step=progress.step, bits=f"{bits:.2f}", val=f"{progress.best_bits:.2f}", refresh=False
@@ -88,36 +121,47 @@ class Trainer:
         return progress
 
     def evaluate(self) -> float:
-        """Bits per unseen wall of the averaged weights on the validation samples (stops included)."""
+        """Bits per unseen wall of the averaged weights on the validation samples (stops included).
+
+        Every process scores its share of the samples.
+        """
         kept = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
         self.network.load_state_dict(self.average)
         self.network.eval()
-        nats, walls = 0.0, 0
+        sums = torch.zeros(2, dtype=torch.float64)  # nats, walls
         with torch.inference_mode():
-            for batch in self.val:
-                nats += float(self.network(batch).nats.sum())
-                walls += int(batch.lengths.sum())
+            for batch in self.val[self._share]:
+                nats = self.network(batch.to(self.processes.device)).nats.sum()
+                sums += torch.tensor([float(nats), float(batch.lengths.sum())])
         self.network.train()
         self.network.load_state_dict(kept)
+        nats, walls = self.processes.total(sums.to(self.processes.device)).tolist()
         return nats / walls / math.log(2)
+
+    @property
+    def _share(self) -> slice:
+        """This process's part of what is divided among the processes."""
+        return slice(self.processes.rank, None, self.processes.count)
 
     def _step(self, batch: Batch, smoothed: float) -> float:
         """One optimiser step; returns the smoothed training bits per wall."""
         settings = self.settings
         for group in self.optimiser.param_groups:
             group["lr"] = self._rate()
-        losses = self.network(batch)
-        walls = batch.lengths.sum().clamp(min=1)
-        nats = losses.nats.sum() / walls
+        batch = batch.to(self.processes.device)
+        losses = self.parallel(batch)
+        walls = self.processes.total(batch.lengths.sum()).clamp(min=1)  # of all processes
+        nats = losses.nats.sum() * self.processes.count / walls  # gradients are averaged over processes
         loss = nats + settings.raster_weight * losses.raster
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), _CLIP)
-        if not torch.isfinite(loss + norm):  # before the step, so that the saved state stays good
-            raise FloorgentError(self._diverged(float(loss.detach()), float(norm)))
+        reached = self.processes.total(torch.stack([loss.detach(), nats.detach()])) / self.processes.count
+        if not torch.isfinite(reached[0] + norm):  # before the step, so that the saved state stays good
+            raise FloorgentError(self._diverged(float(reached[0]), float(norm)))
         self.optimiser.step()
         self._update_average()
-        bits = float(nats.detach()) / math.log(2)
+        bits = float(reached[1]) / math.log(2)
         return bits if math.isnan(smoothed) else 0.98 * smoothed + 0.02 * bits
 
     def _diverged(self, loss: float, norm: float) -> str:
@@ -146,16 +190,24 @@ class Trainer:
         bits = self.evaluate()
         progress = self.progress
         progress.history.append([round(progress.seconds), training_bits, bits])
-        tqdm.write(f"{progress.seconds / 60:.0f} min, step {progress.step}: {bits:.3f} bits a wall on val")
+        if self.processes.first:
+            minutes = progress.seconds / 60
+            tqdm.write(f"{minutes:.0f} min, step {progress.step}: {bits:.3f} bits a wall on val")
         if bits < progress.best_bits:
             progress.best_bits = bits
             self._write("best", bits)
 
     def _save(self) -> None:
+        random_states = self.processes.gathered(torch.get_rng_state())
         self._write("last", self.progress.best_bits)
-        save_state(self.state_path, self.network, self.average, self.optimiser, self.progress)
+        if self.processes.first:
+            save_state(
+                self.state_path, self.network, self.average, self.optimiser, self.progress, random_states
+            )
 
     def _write(self, name: str, bits: float) -> None:
+        if not self.processes.first:
+            return
         notes = {
             "val_bits_per_wall": f"{bits:.3f}",
             "steps": str(self.progress.step),
@@ -167,8 +219,9 @@ class Trainer:
 
     def _samples(self, data: Path, split: str, count: int, seed: int) -> SampleFolder:
         folder = self.out / "samples" / split
-        if not (folder / "offsets.npy").is_file():
+        if self.processes.first and not (folder / "offsets.npy").is_file():
             prepare(folder, floors(data, split), count, self.config.horizon_m, seed, os.cpu_count() or 1)
+        self.processes.wait()
         return SampleFolder(folder)
 
     def _val_batches(self, samples: SampleFolder) -> list[Batch]:
@@ -216,9 +269,12 @@ def main_from_cli(args: argparse.Namespace) -> int:
     state = out / "state.safetensors"
     if state.exists() and not args.resume:
         raise ConfigError(f"{state}: a run is there already; go on with --resume or name another --out")
-    trainer = Trainer(out, config, settings, Path(args.data))
+    processes = Processes.join()
+    trainer = Trainer(out, config, settings, Path(args.data), processes)
     if args.resume:
         trainer.resume()
     trainer.run()
-    print(f"{out / 'best.safetensors'}: {trainer.progress.best_bits:.3f} bits a wall on val")
+    if processes.first:
+        print(f"{out / 'best.safetensors'}: {trainer.progress.best_bits:.3f} bits a wall on val")
+    Processes.leave()
     return 0

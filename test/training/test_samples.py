@@ -224,7 +224,7 @@ def test_disturbed_scenes_keep_the_walls_and_the_plans_place():
     assert solid.shape == SITE.scene.cells.shape
     missing = thicker = same_ = 0
     for _ in range(80):
-        scene = _disturbed(SITE, rng)
+        scene = _disturbed(SITE, SITE.draw_viewpoint(rng), rng)
         assert (scene.cells.shape, scene.origin) == (SITE.scene.cells.shape, SITE.scene.origin)
         assert not (solid & ~scene.cells).any()
         missing += bool((SITE.scene.cells & ~scene.cells).any())
@@ -233,3 +233,25 @@ def test_disturbed_scenes_keep_the_walls_and_the_plans_place():
     assert missing > 5  # glass that the LIDAR misses
     assert thicker > 30  # thick walls, furniture
     assert same_ > 10
+
+
+def test_thick_walls_do_not_bring_back_the_glass_that_was_missed():
+    rng = np.random.default_rng(0)
+    glass = SITE.scene.with_segments(SITE.plan.windows).cells
+    solid = SITE.scene.with_segments(SITE.plan.walls, thickness_m=0.20).cells
+    missing_behind_thick = 0
+    for _ in range(300):
+        cells = _disturbed(SITE, (1e3, 1e3), rng).cells
+        thick = (cells & ~SITE.scene.cells & solid).sum() > 0.5 * (solid & ~SITE.scene.cells).sum()
+        missing_behind_thick += bool(thick and (glass & ~solid & ~cells).any())
+    assert missing_behind_thick > 5
+
+
+def test_a_robot_never_stands_in_its_furniture():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        x, y = SITE.draw_viewpoint(rng)
+        scene = _disturbed(SITE, (x, y), rng)
+        rows, columns = np.nonzero(scene.cells)
+        centres = (np.stack([columns, rows], 1) + 0.5) * scene.resolution + scene.origin
+        assert np.hypot(*(centres - (x, y)).T).min() > 0.4
