@@ -3,7 +3,7 @@
     {"format": "floorgent-plan-1", "name": "second floor", "building": "town hall",
      "walls":   [[[0, 0], [8, 0]], [[8, 0], [8, 3]]],     segments [[x0, y0], [x1, y1]]; leave doors open
      "windows": [[[8, 3], [8, 6]]],                       optional, the same; they count as walls
-     "spaces":  [[[0, 0], [8, 0], [8, 6], [0, 6]]]}       polygons of rooms and corridors: where a robot can be
+     "spaces":  [[[0, 0], [8, 0], [8, 6], [0, 6]]]}       polygons of rooms, corridors: where a robot can be
 
 Floors of one building share its name, so that they never fall into two splits.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,13 @@ class FloorFile:
     def read(self) -> Plan:
         """Read the plan in whichever of the formats it is; raises `PlanError`."""
         return read_plan(self.path, self.scale_correction)
+
+    def checksum(self) -> int:
+        """Of the file's content, so that samples of a changed plan are known as stale; 0 where unreadable."""
+        try:
+            return zlib.crc32(self.path.read_bytes())
+        except OSError:
+            return 0
 
 
 def read_plan(path: Path, scale_correction: float = 1.0) -> Plan:

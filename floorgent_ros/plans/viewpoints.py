@@ -44,7 +44,7 @@ def candidates(plan: Plan, segments: NDArray[np.float64], count: int, rng: np.ra
 
 
 def far_apart(points: Points, apart: float) -> Points:
-    """Equation 4: from the first point on, always the one farthest from all chosen, until closer than `apart`."""
+    """Equation 4: from the first on, always the point farthest from all chosen, until closer than `apart`."""
     if len(points) == 0:
         return points
     chosen = [0]

@@ -35,7 +35,7 @@ SETTINGS = "settings.json"
 
 @dataclass(frozen=True)
 class FloorSamples:
-    """What a floor gives: K viewpoints (K, 2), m, and the levels (n, 4) seen from each; or why it gives none."""
+    """K viewpoints (K, 2), m, of a floor and the levels (n, 4) seen from each; or why it gives none."""
 
     viewpoints: NDArray[np.float64]
     walls: list[NDArray[np.uint8]]
@@ -119,13 +119,7 @@ def sequences(
 
 
 def _settings(floors: list[FloorFile], frame: SequenceFrame, seed: int) -> dict[str, Any]:
-    def content(floor: FloorFile) -> int:
-        try:
-            return zlib.crc32(floor.path.read_bytes())
-        except OSError:
-            return 0  # its reader will say what is wrong
-
-    plans = [[floor.building, floor.path.name, floor.scale_correction, content(floor)] for floor in floors]
+    plans = [[floor.building, floor.path.name, floor.scale_correction, floor.checksum()] for floor in floors]
     return {"version": VERSION, "frame": asdict(frame), "seed": seed, "plans": plans}
 
 

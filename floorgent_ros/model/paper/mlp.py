@@ -57,14 +57,14 @@ class MlpDecoder(nn.Module):
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, tokens: Tensor, context: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, context: Tensor | None = None) -> Tensor:  # noqa: ARG002 (it has none)
         """(B, T) tokens → (B, T, V) logits of each token given those before it; context: none."""
         x = self.embedding.shifted(tokens)
         before = self.embedding.start.expand(len(x), self.window - 1, -1)
         windows = torch.cat([before, x], 1).unfold(1, self.window, 1)  # (B, T, E, N_w)
         return self._logits(windows.transpose(2, 3))
 
-    def begin(self, count: int, length: int, context: Tensor | None = None) -> MlpState:
+    def begin(self, count: int, length: int, context: Tensor | None = None) -> MlpState:  # noqa: ARG002
         """Nothing but start vectors yet."""
         return MlpState(self.embedding.start.expand(count, self.window, -1))
 

@@ -29,7 +29,7 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """(B, H, W) pixels → (B, C, H / 8, W / 8): stem and pool quarter the image, the second stage halves it."""
+    """(B, H, W) pixels → (B, E, H / 8, W / 8): stem and pool quarter it, the second stage halves it."""
 
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()

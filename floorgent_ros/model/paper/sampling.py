@@ -1,4 +1,4 @@
-"""Drawing floor plans (section IV-C): from nothing, from a prompt of segments, from an image; and beam search.
+"""Drawing floor plans (section IV-C): from nothing, a prompt of segments or an image; and beam search.
 
 Only grammatical sequences are drawn: what may not follow is masked before the draw. Every sequence stops by
 itself. A prompt goes through the network once and stays in the cache.
@@ -107,7 +107,7 @@ def beam_search(network: SequenceNet, width: int, *, given: Given | None = None)
 
 
 def _extend(nats: Tensor, step: Tensor, width: int, greedy: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows, tokens and nats of the best continuations; beam 0's own best comes first while it is the greedy."""
+    """Rows, tokens, nats of the best continuations; while beam 0 is the greedy one, its best is first."""
     total = (nats[:, None] + step).nan_to_num(nan=torch.inf, posinf=torch.inf)  # (width, V)
     size = step.shape[-1]
     found, index = total.flatten().topk(width + 1, largest=False)

@@ -23,7 +23,7 @@ NEVER = -1e4  # logit of what cannot be; float16 holds it
 
 @dataclass
 class SegmentState:
-    """What sampling keeps: cross-attention, cache, head state (N, E), this segment's tokens, tokens so far."""
+    """What sampling keeps: cross-attention, cache, head state (N, E), this segment's tokens, count of all."""
 
     cross: list[KeyValue] | None
     cache: Cache

@@ -41,7 +41,7 @@ class TokenDecoder(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, tokens: Tensor, context: Tensor | None) -> Tensor:
-        """(B, T) tokens and (B, S, E) image vectors → (B, T, V) logits of each token given those before it."""
+        """(B, T) tokens, (B, S, E) image vectors → (B, T, V) logits of each token given those before it."""
         cross = None if context is None else self.trunk.context(context)
         logits: Tensor = self.out(self.trunk(self.embedding.shifted(tokens), cross))
         return logits

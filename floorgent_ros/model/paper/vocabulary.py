@@ -37,7 +37,7 @@ class Vocabulary:
 
     def encode(self, levels: Tensor, lengths: Tensor) -> Tensor:
         """(B, n, 4) levels, of which the first `lengths` (B,) count → (B, per_segment · n + 1) tokens."""
-        batch, count, _ = levels.shape
+        batch = len(levels)
         x0, y0, x1, y1 = (levels + FIRST).unbind(-1)
         move, line = torch.full_like(x0, MOVE), torch.full_like(x0, LINE)
         parts = [move, x0, y0, line, x1, y1] if self.opcodes else [x0, y0, x1, y1]
