@@ -18,10 +18,9 @@ from floorgent_ros.geometry import distance as distances
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
-from floorgent_ros.geometry.segments import to_metres
-from floorgent_ros.model.checkpoint import load_checkpoint
-from floorgent_ros.model.network import FloorNet
-from floorgent_ros.model.sampling import Nucleus, sample
+from floorgent_ros.model.checkpoint import Network, load_checkpoint
+from floorgent_ros.model.completion import complete
+from floorgent_ros.model.sampling import Nucleus
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -70,7 +69,7 @@ class DistancePredictor:
 
     def __init__(
         self,
-        network: FloorNet,
+        network: Network,
         *,
         name: str = "network",
         settings: PredictorSettings | None = None,
@@ -155,8 +154,7 @@ class DistancePredictor:
             observation = observe(grid, viewpoint, self.observation)
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
-            drawn = sample(self.network, observation.image, count, seed, nucleus)
-            walls = [to_metres(levels, observation.frame).astype(np.float32) for levels in drawn]
+            walls = complete(self.network, observation, count, seed, nucleus)
         return distance_field_of(
             grid,
             observation,

@@ -132,5 +132,3 @@ def main_from_cli(args: argparse.Namespace) -> int:
 
         figures.samples(args.data, args.split, args.pictures, args.checkpoints)
     return 0
-
-

@@ -16,7 +16,7 @@ from floorgent_ros.errors import CheckpointError
 from floorgent_ros.geometry.canonical import SequenceFrame
 from floorgent_ros.model.checkpoint import load_checkpoint, shipped
 from floorgent_ros.model.paper.network import Scores, SequenceNet
-from floorgent_ros.plans.split import floors
+from floorgent_ros.plans.split import FloorFile, floors
 from floorgent_ros.training.sequences import SequenceFolder, sequences
 from floorgent_ros.training.tasks import collate_sequences
 
@@ -63,7 +63,7 @@ class Chosen:
 
     folder: SequenceFolder
     places: NDArray[np.int64]
-    floors: list[Path] = field(default_factory=list)
+    floors: list[FloorFile] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -78,7 +78,7 @@ def choose(data: Path, split: str, count: int, frame: SequenceFrame | None = Non
     folder = sequences(listed, frame or SequenceFrame())
     size = len(folder)
     places = np.linspace(0, size - 1, min(count or size, size)).astype(np.int64)
-    return Chosen(folder, places, [floor.path for floor in listed])
+    return Chosen(folder, places, listed)
 
 
 def scored(network: SequenceNet, samples: Chosen, title: str) -> Iterator[Scores]:

@@ -102,7 +102,7 @@ def cache_root() -> Path:
 
 
 def sequences(
-    floors: list[FloorFile], frame: SequenceFrame, seed: int, workers: int = 0, root: Path | None = None
+    floors: list[FloorFile], frame: SequenceFrame, seed: int = 0, workers: int = 0, root: Path | None = None
 ) -> SequenceFolder:
     """Return the samples of these floors, drawing them in `workers` processes (0: one a core) if need be.
 

@@ -34,8 +34,10 @@ def test_cached_logits_are_the_uncached_ones(kind, prompt):
         expected = network.decoder(tokens, context)
         state = network.decoder.begin(2, tokens.shape[1], context)
         found = [network.decoder.advance(tokens[:, :prompt], state)]
-        for index in range(prompt, tokens.shape[1] - 1):
-            found.append(network.decoder.advance(tokens[:, index : index + 1], state))
+        found += [
+            network.decoder.advance(tokens[:, index : index + 1], state)
+            for index in range(prompt, tokens.shape[1] - 1)
+        ]
     torch.testing.assert_close(torch.stack(found, 1), expected[:, prompt:], rtol=1e-4, atol=1e-4)
 
 

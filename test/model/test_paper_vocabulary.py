@@ -59,9 +59,8 @@ def test_the_grammar_lets_through_just_the_canonical_segments(opcodes):
         for path in paths:
             mask = vocabulary.allowed(index, path)[0]
             assert mask.any()  # no dead end
-            for token in torch.nonzero(mask)[:, 0].tolist():
-                if token != STOP:
-                    longer.append(torch.cat([path, torch.tensor([[token]])], 1))
+            tokens = [token for token in torch.nonzero(mask)[:, 0].tolist() if token != STOP]
+            longer += [torch.cat([path, torch.tensor([[token]])], 1) for token in tokens]
         paths = longer
     found = {tuple(vocabulary.decode(path[0])[0].tolist()) for path in paths}
     every = [tuple(x) for x in np.stack(np.meshgrid(*[range(4)] * 4), -1).reshape(-1, 4).tolist()]
