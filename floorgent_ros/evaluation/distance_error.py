@@ -40,10 +40,10 @@ HERE = Window((0.0, 0.0))  # segments are relative to the viewpoint
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A sample's distances (256, 256), m, +inf unreachable, and what they were measured in, m.
-
     """A sample's distances (256, 256), m, +inf unreachable, and the segments they are measured in, m.
-    name of `TRUTHS`.
+
+    observed: (25, 2, 2). completions: each (K, 2, 2), observed included. own: the sample's. truth: by the
+    names of `TRUTHS`.
     """
 
     observed: Segments
