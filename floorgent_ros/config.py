@@ -152,7 +152,10 @@ class TrainingSettings:
     """How a network is trained; what it is made of stands in `model.config.ModelConfig`."""
 
     samples: int = setting(
-        32000, "training samples drawn once and turned eight ways", low=64, high=10_000_000
+        32000,
+        "training samples drawn once and turned eight ways; the paper's networks take all viewpoints",
+        low=64,
+        high=10_000_000,
     )
     val_samples: int = setting(512, "validation samples", low=32, high=1_000_000)
     batch: int = setting(32, "samples a step", low=1, high=4096)
