@@ -15,6 +15,8 @@ from floorgent_ros.evaluation.scoring import checkpoint, choose, load
 from floorgent_ros.geometry.grid import CELL_M, WINDOW_M
 from floorgent_ros.model.paper.sampling import draw
 
+Segments = NDArray[np.float64]
+
 COLUMNS = 6
 BIN_M = 8 * CELL_M  # eight cell sides wide
 SEEN, DRAWN, TRUE = "#d62728", "#1f77b4", "#ff7f0e"
@@ -24,7 +26,7 @@ SHOWN_M = 10.5  # half side of what figures of walls show
 
 def samples(data: Path, split: str, out: Path, checkpoints: Path | None = None, seed: int = 0) -> Path | None:
     """Figure 1: novel plans, completed prompts and images; rows without a checkpoint are left out."""
-    rows = []
+    rows: list[tuple[str, list[tuple[Segments, Segments | None]]]] = []
     plain, images = (checkpoint(name, checkpoints) for name in ("floorgent", "images"))
     known = [levels for levels in choose(data, split, 4 * COLUMNS) if len(levels) > OBSERVED][:COLUMNS]
     for path, title in ((plain, "novel"), (plain, "prompt"), (images, "image")):
@@ -36,7 +38,7 @@ def samples(data: Path, split: str, out: Path, checkpoints: Path | None = None, 
             drawn = draw(network, COLUMNS, seed)
             rows.append((title, [(frame.to_metres(levels), None) for levels in drawn]))
             continue
-        pairs = []
+        pairs: list[tuple[Segments, Segments | None]] = []
         for index, levels in enumerate(known):
             (found,) = complete(network, levels, seed + index, count=1)
             pairs.append((frame.to_metres(found), frame.to_metres(levels[:OBSERVED])))
@@ -44,8 +46,8 @@ def samples(data: Path, split: str, out: Path, checkpoints: Path | None = None, 
     if not rows:
         return None
     figure = plots.new_figure(2.0 * COLUMNS, 2.1 * len(rows))
-    for row, (title, pairs) in enumerate(rows):
-        for column, (walls, observed) in enumerate(pairs):
+    for row, (title, shown) in enumerate(rows):
+        for column, (walls, observed) in enumerate(shown):
             axes = figure.add_subplot(len(rows), COLUMNS, row * COLUMNS + column + 1)
             _bare(axes, title if column == 0 else "")
             plots.draw_walls(axes, walls, DRAWN, 1.2)
@@ -117,7 +119,7 @@ def distance_example(case: Case, out: Path) -> Path:
     )
     for index, (title, field, walls, colour) in enumerate(panels):
         axes = figure.add_subplot(1, 4, index + 1)
-        plots.frame_axes(axes, title, (*([-SHOWN_M, SHOWN_M] * 2),), labels=False)
+        plots.frame_axes(axes, title, (-SHOWN_M, SHOWN_M, -SHOWN_M, SHOWN_M), labels=False)
         image = plots.draw_distance(axes, field, corner, scale)
         if walls is not None:
             plots.draw_walls(axes, walls, colour, 1.0)

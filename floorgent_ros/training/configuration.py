@@ -64,4 +64,5 @@ def _filled(defaults: Settings, values: dict[str, Any], path: Path) -> Settings:
     unknown = set(values) - known
     if unknown:
         raise ConfigError(f"{path}: unknown setting {sorted(unknown)}; use {', '.join(sorted(known))}")
-    return replace(defaults, **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return replace(defaults, **typed)

@@ -81,8 +81,7 @@ class SequenceNet(nn.Module):
         self.config = config
         self.vocabulary = Vocabulary(config.levels, config.opcodes)
         self.encoder = ImageEncoder(config) if config.observation != "none" else None
-        kinds = {MLP: MlpDecoder, SEGMENTS: SegmentDecoder}
-        self.decoder: Decoder = kinds.get(config.architecture, TokenDecoder)(config)
+        self.decoder = _decoder(config)
 
     def context(self, image: Tensor) -> Tensor | None:
         """(B, C, C) → what the decoder looks at, (B, S, E), or nothing."""
@@ -111,6 +110,12 @@ class SequenceNet(nn.Module):
         index = torch.arange(tokens.shape[1], device=tokens.device)
         counted = index <= self.vocabulary.per_segment * batch.lengths[:, None]
         return tokens, self.decoder(tokens, self.context(batch.image)), counted
+
+
+def _decoder(config: SequenceConfig) -> Decoder:
+    if config.architecture == MLP:
+        return MlpDecoder(config)
+    return SegmentDecoder(config) if config.architecture == SEGMENTS else TokenDecoder(config)
 
 
 def _with_opcodes(scores: Scores, lengths: Tensor) -> Scores:
