@@ -127,7 +127,8 @@ def summarise(found: list[Case], truth: str) -> dict[str, float]:
     parts = [errors(case, truth) for case in found]
     ours, null, true = (np.concatenate([part[index] for part in parts]) for index in range(3))
     reached = np.isfinite(ours) & np.isfinite(null)
-    saturated = [np.abs(np.minimum(true + error, SATURATION_M) - true) for error in (ours, null)]
+    cut = np.minimum(true, SATURATION_M)
+    saturated = [np.abs(np.minimum(true + error, SATURATION_M) - cut) for error in (ours, null)]
     if not reached.any():
         return {"cells": 0.0}
     mae, null_mae = float(np.abs(ours[reached]).mean()), float(np.abs(null[reached]).mean())
