@@ -134,6 +134,16 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
         "--wall-log-odds", type=float, metavar="O", help="of the sampling, instead of the default"
     )
     lidar.add_argument(
+        "--detour-m", type=float, metavar="M", help="of the doors in completions, instead of the default"
+    )
+    lidar.add_argument("--seed", type=int, default=0, metavar="N", help="of viewpoints and completions")
+    lidar.add_argument(
+        "--turn", type=float, default=0.0, metavar="DEG", help="turn the buildings in the map frame"
+    )
+    lidar.add_argument(
+        "--reliability", type=Path, metavar="PNG", help="draw what reach probability and spread are worth"
+    )
+    lidar.add_argument(
         "--oracle",
         type=float,
         metavar="M",

@@ -108,6 +108,13 @@ class PredictorSettings:
         low=-20.0,
         high=20.0,
     )
+    detour_m: float = setting(
+        20.0,
+        "where predicted walls shut a way or make it longer by more than this, they are opened; 0: never",
+        unit="m",
+        low=0.0,
+        high=1000.0,
+    )
     inflation_radius_m: float = setting(
         0.30, "walls are dilated by this radius before the search", unit="m", low=0.0, high=2.0
     )

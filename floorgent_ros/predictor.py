@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from floorgent_ros.config import ObservationSettings, PredictorSettings
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.geometry import distance as distances
+from floorgent_ros.geometry.doors import open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
+from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import Network, load_checkpoint
 from floorgent_ros.model.completion import complete
 from floorgent_ros.model.sampling import Nucleus
@@ -155,6 +157,8 @@ class DistancePredictor:
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
             walls = complete(self.network, observation, count, seed, nucleus)
+        with watch("doors"):
+            walls = self._with_doors(walls, observation)
         return distance_field_of(
             grid,
             observation,
@@ -164,6 +168,19 @@ class DistancePredictor:
             horizon_m=self.horizon_m,
             watch=watch,
         )
+
+    def _with_doors(
+        self, completions: list[NDArray[np.float32]], observation: Observation
+    ) -> list[NDArray[np.float32]]:
+        settings = self.settings
+        if settings.detour_m == 0:
+            return completions
+
+        def opened(walls: NDArray[np.float32]) -> NDArray[np.float32]:
+            states, window = observation.states, observation.window
+            return open_doors(walls, states, window, settings.inflation_radius_m, settings.detour_m)
+
+        return in_threads(opened, completions)
 
 
 def distance_field_of(

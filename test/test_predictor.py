@@ -13,12 +13,13 @@ from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import CheckpointError, ConfigError, MapError
 from floorgent_ros.evaluation.baselines import unknown_is_free, unknown_is_wall
 from floorgent_ros.geometry.distance import dilate, distance_field, start_cell
+from floorgent_ros.geometry.doors import open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, OccupancyMap
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.model.checkpoint import save_checkpoint
-from floorgent_ros.predictor import DistancePredictor
+from floorgent_ros.predictor import DistancePredictor, distance_field_of
 
-SETTINGS = PredictorSettings(completions=4, seed=5, top_p=1.0, inflation_radius_m=0.45)
+SETTINGS = PredictorSettings(completions=4, seed=5, top_p=1.0, inflation_radius_m=0.45, detour_m=0.0)
 INSIDE = (3.0, 2.0)
 
 
@@ -108,7 +109,7 @@ def test_shapes_types_and_frames(field):
     assert field.source == INSIDE
     assert field.horizon_m == tiny_config(256).horizon_m
     assert field.seed == SETTINGS.seed
-    assert list(field.timings) == ["observe", "complete", "rasterise", "distance", "summarise"]
+    assert list(field.timings) == ["observe", "complete", "doors", "rasterise", "distance", "summarise"]
     assert min(field.timings.values()) > 0
     assert field.source_note == ""
 
@@ -244,6 +245,23 @@ def test_settings_and_observation_have_defaults(path):
     predictor = DistancePredictor.from_checkpoint(path, device="cpu")
     assert predictor.settings == PredictorSettings()
     assert predictor.observation.occupied_threshold == 65
+
+
+def test_doors_are_opened_in_the_completions_that_are_published(predictor, field):
+    settings = dataclasses.replace(SETTINGS, detour_m=3.0)
+    found = DistancePredictor(predictor.network, settings=settings).predict(room(), INSIDE)
+    observation = found.observation
+    for walls, drawn in zip(found.completions, field.completions, strict=True):
+        expected = open_doors(drawn, observation.states, observation.window, 0.45, 3.0)
+        assert np.array_equal(walls, expected)
+    assert any(map(len, field.completions))
+    assert sum(map(len, found.completions)) != sum(map(len, field.completions))
+    again = distance_field_of(
+        room(), observation, found.completions, inflation_radius_m=0.45, seed=5, horizon_m=found.horizon_m
+    )
+    assert np.array_equal(again.distance, found.distance, equal_nan=True)
+    both = np.isfinite(found.distance) & np.isfinite(field.distance)
+    assert found.distance[both].mean() < field.distance[both].mean()
 
 
 def test_sampling_settings_reach_the_drawing(predictor, field):

@@ -13,8 +13,10 @@ from floorgent_ros.config import PredictorSettings
 from floorgent_ros.geometry.distance import dilate, distance_field
 from floorgent_ros.geometry.grid import OccupancyMap, Window
 from floorgent_ros.geometry.raster import rasterise_metres
+from floorgent_ros.plans.plan import Plan, turned
 from floorgent_ros.plans.split import FloorFile
-from floorgent_ros.simulation.site import Site, WalkSettings, walk
+from floorgent_ros.simulation.lidar import Scene
+from floorgent_ros.simulation.site import Site, WalkSettings, map_from, walk
 
 KINDS = {"scan": 1, "walk": 6}  # scans of each kind of case
 VIEWPOINTS = 4  # a floor
@@ -25,7 +27,8 @@ class Case:
     """What a robot saw, and the truth.
 
     grid and viewpoint: the robot's. truth: (256, 256) m in the published window. counted: (256, 256) bool,
-    indoor cells with a finite truth. segments: (N, 2, 2) the plan's walls and windows, m.
+    indoor cells with a finite truth. segments: (N, 2, 2) the plan's walls and windows, m. shut: (256, 256)
+    bool, indoor cells off the walls that no way leads to.
     """
 
     kind: str
@@ -36,31 +39,61 @@ class Case:
     truth: NDArray[np.float64]
     counted: NDArray[np.bool_]
     segments: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2, 2)))
+    shut: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((256, 256), bool))
 
 
-def cases(floor: FloorFile, seed: int = 0, viewpoints: int = VIEWPOINTS) -> Iterator[Case]:
-    """Yield a floor's cases: `viewpoints` single scans and as many walks, the same for the same seed."""
+def cases(
+    floor: FloorFile, seed: int = 0, viewpoints: int = VIEWPOINTS, turn_rad: float = 0.0
+) -> Iterator[Case]:
+    """Yield a floor's cases: `viewpoints` single scans and as many walks, the same for the same seed.
+
+    turn_rad: the building is turned by so much in the map frame; the robot scans at the same places in it.
+    """
     site = Site.of(floor.read())
+    plan = site.plan.turned(turn_rad) if turn_rad else site.plan
+    scene = Scene.from_segments(plan.segments) if turn_rad else site.scene
     rng = np.random.default_rng((seed, zlib.crc32(f"{floor.building}/{floor.path.name}".encode())))
     for _ in range(viewpoints):
         start = site.draw_viewpoint(rng)
         for kind, scans in KINDS.items():
-            grid, viewpoint = walk(site, start, WalkSettings(scans=scans), rng)
-            truth = true_distance(site, viewpoint)
-            indoor = site.plan.indoor(Window(viewpoint).to_cell, truth.shape)
-            yield Case(
-                kind,
-                floor.building,
-                floor.path.stem,
-                grid,
-                viewpoint,
-                truth,
-                counted=indoor & np.isfinite(truth),
-                segments=site.plan.segments,
-            )
+            settings = WalkSettings(scans=scans)
+            grid, places = walk(site, start, settings, rng)
+            if turn_rad:
+                places = [_turned(place, turn_rad) for place in places]
+                grid = map_from(scene, places, settings, rng)
+            yield _case(kind, floor, plan, grid, places[-1])
 
 
-def true_distance(site: Site, viewpoint: tuple[float, float]) -> NDArray[np.float64]:
+def true_distance(plan: Plan, viewpoint: tuple[float, float]) -> NDArray[np.float64]:
     """Distances (256, 256), m, with every wall and window of the plan known."""
-    walls = rasterise_metres(site.plan.segments, Window(viewpoint))
-    return distance_field(dilate(walls, PredictorSettings.inflation_radius_m))
+    return distance_field(_true_blocked(plan, viewpoint))
+
+
+def _case(
+    kind: str, floor: FloorFile, plan: Plan, grid: OccupancyMap, viewpoint: tuple[float, float]
+) -> Case:
+    blocked = _true_blocked(plan, viewpoint)
+    truth = distance_field(blocked)
+    indoor = plan.indoor(Window(viewpoint).to_cell, truth.shape)
+    reached = np.isfinite(truth)
+    return Case(
+        kind,
+        floor.building,
+        floor.path.stem,
+        grid,
+        viewpoint,
+        truth,
+        counted=indoor & reached,
+        segments=plan.segments,
+        shut=indoor & ~reached & ~blocked,
+    )
+
+
+def _true_blocked(plan: Plan, viewpoint: tuple[float, float]) -> NDArray[np.bool_]:
+    walls = rasterise_metres(plan.segments, Window(viewpoint))
+    return dilate(walls, PredictorSettings.inflation_radius_m)
+
+
+def _turned(place: tuple[float, float], angle: float) -> tuple[float, float]:
+    x, y = turned(np.array(place), angle)
+    return float(x), float(y)

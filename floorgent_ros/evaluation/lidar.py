@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,16 +25,18 @@ from floorgent_ros.evaluation.baselines import (
     unknown_is_free,
     unknown_is_wall,
 )
-from floorgent_ros.evaluation.cases import KINDS, Case, cases
+from floorgent_ros.evaluation.cases import KINDS, VIEWPOINTS, Case, cases
 from floorgent_ros.evaluation.oracle import oracle
+from floorgent_ros.evaluation.reliability import Claims, reliability, reliability_figure
 from floorgent_ros.geometry.grid import UNKNOWN, Window, crop
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.plans.split import FloorFile, floors
+from floorgent_ros.plots import save
 from floorgent_ros.predictor import DistanceField, DistancePredictor
 
 NOTICEABLE_M = 0.2  # cells where prediction and null are both closer than this are left out of the MAE
 RINGS_M = ((0.0, 5.0), (5.0, 10.0), (10.0, 20.0))  # straight-line distance from the viewpoint
-SAMPLING = ("top_p", "temperature", "wall_log_odds")  # settings that the command line may change
+SAMPLING = ("top_p", "temperature", "wall_log_odds", "detour_m")  # settings that the command line may change
 METHODS = ("prediction", "null", "multiple", "unknown_is_wall")
 
 
@@ -42,7 +45,7 @@ class Outcome:
     """One case's counted cells: truth (C,), each method's distances (C,), saturated, m; radius (C,), m.
 
     unreachable (C,) bool: the prediction is not finite. added_iou: mean over pairs of completions. walls:
-    mean over completions.
+    mean over completions. claims: for the reliability of reach and spread.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Outcome:
     added_iou: float
     seconds: float
     walls: float
+    claims: Claims
 
 
 def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
@@ -76,6 +80,7 @@ def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
         added_iou=_added_iou(field),
         seconds=sum(field.timings.values()) / 1e3,
         walls=float(np.mean([len(walls) for walls in field.completions])) if field.completions else 0.0,
+        claims=Claims.of(case, field),
     )
 
 
@@ -113,16 +118,17 @@ def evaluate(
     fitted_on: list[FloorFile],
     seed: int = 0,
     oracle_horizon_m: float | None = None,
+    turn_rad: float = 0.0,
 ) -> dict[str, Any]:
     """Run the protocol.
 
     fitted_on: floors on which the constant multiple of the null is fitted. oracle_horizon_m: judge the true
-    walls within this horizon in the predictor's place.
+    walls within this horizon in the predictor's place. turn_rad: turn the buildings in the map frame.
     """
     multiples = fit_multiple(fitted_on, seed)
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
     for floor in tqdm(chosen, desc="floors", unit="floor"):
-        for case in _safe_cases(floor, seed):
+        for case in _safe_cases(floor, seed, turn_rad=turn_rad):
             if oracle_horizon_m is None:
                 field = predictor.predict(case.grid, case.viewpoint, seed=seed)
             else:
@@ -135,6 +141,7 @@ def evaluate(
         kind: {name: summarise(group)["ratio"] for name, group in _by_building(outcomes[kind]).items()}
         for kind in KINDS
     }
+    report["reliability"] = {kind: reliability([o.claims for o in outcomes[kind]]) for kind in KINDS}
     report["multiple"] = multiples
     report["seed"] = seed
     report["model"] = (
@@ -184,17 +191,26 @@ def main_from_cli(args: argparse.Namespace) -> int:
         args.checkpoint, device=args.device, settings=PredictorSettings(**given)
     )
     report = evaluate(
-        predictor, chosen, floors(data, "train") if indexed else [], oracle_horizon_m=args.oracle
+        predictor,
+        chosen,
+        floors(data, "train") if indexed else [],
+        seed=args.seed,
+        oracle_horizon_m=args.oracle,
+        turn_rad=math.radians(args.turn),
     )
     report["split"] = split
+    if args.reliability:
+        save(reliability_figure(report["reliability"]), args.reliability)
     print(json.dumps(_without_nan(report), indent=2) if args.json else table(report))
     return 0
 
 
-def _safe_cases(floor: FloorFile, seed: int, viewpoints: int = 4) -> Iterable[Case]:
+def _safe_cases(
+    floor: FloorFile, seed: int, viewpoints: int = VIEWPOINTS, turn_rad: float = 0.0
+) -> Iterable[Case]:
     """The floor's cases; a floor that cannot be used is said in one line and skipped."""
     try:
-        yield from cases(floor, seed, viewpoints)
+        yield from cases(floor, seed, viewpoints, turn_rad)
     except PlanError as error:
         tqdm.write(f"left out: {error}")
 

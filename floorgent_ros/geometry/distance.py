@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
 
 import cv2
 import numpy as np
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 
 from floorgent_ros.geometry.compiled import compiled
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, WINDOW_CELLS
+from floorgent_ros.geometry.threads import in_threads
 
 SOURCE = (WINDOW_CELLS // 2, WINDOW_CELLS // 2)  # (row, column) of the viewpoint
 START_RADIUS_M = 1.0  # a search that cannot start at the source starts at most this far away
@@ -101,12 +100,7 @@ def distance_fields(
         start = start_cell(cells, source, cell_m)
         return np.full(cells.shape, np.inf) if start is None else distance_field(cells, start, cell_m)
 
-    threads = max(1, min(len(blocked_stack), len(os.sched_getaffinity(0))))
-    if threads == 1:
-        fields = [search(cells) for cells in blocked_stack]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            fields = list(pool.map(search, blocked_stack))
+    fields = in_threads(search, list(blocked_stack))
     return np.stack(fields) if fields else np.empty(blocked_stack.shape)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,12 @@ class Plan:
         points = self.segments.reshape(-1, 2)
         return np.stack([points.min(0), points.max(0)])
 
+    def turned(self, angle: float) -> Plan:
+        """The same floor turned counter-clockwise about the origin, rad."""
+        walls, windows = turned(self.walls, angle), turned(self.windows, angle)
+        spaces = tuple(turned(space, angle) for space in self.spaces)
+        return replace(self, walls=walls, windows=windows, spaces=spaces)
+
     def indoor(self, to_cell: CellTransform, shape: tuple[int, int]) -> NDArray[np.bool_]:
         """Cells (rows, columns) whose centre lies in a space; its holes (even-odd rule) are not in it.
 
@@ -53,6 +59,12 @@ class Plan:
         for space in self.spaces:
             _fill(mask, to_cell(space) - 0.5)  # a cell's centre is its index + 0.5
         return mask
+
+
+def turned(points: NDArray[np.float64], angle: float) -> NDArray[np.float64]:
+    """Points (…, 2) turned counter-clockwise about the origin, rad."""
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.asarray(points, float) @ np.array([[cos, sin], [-sin, cos]])
 
 
 @compiled

@@ -84,24 +84,40 @@ def walk(
     settings: WalkSettings,
     rng: np.random.Generator,
     scene: Scene | None = None,
-) -> tuple[OccupancyMap, tuple[float, float]]:
-    """Scan at start and at further free places seen from the last; return the map and the last place.
+) -> tuple[OccupancyMap, list[tuple[float, float]]]:
+    """Scan at start and at further free places seen from the last; return the map and the places.
 
     Each further place was seen free, lies `STEP_M` from the last and keeps `STEP_CLEARANCE_M` (protocol
     E4). A robot that finds none stays where it is. scene: what the LIDAR hits if it is not the site's
     own (clutter, unseen glass).
     """
     mapper = Mapper(settings.resolution, settings.map_yaw)
-    place = start
+    places = [start]
     for index in range(settings.scans):
         if index > 0:
-            following = _next_place(site, mapper.map(), place, rng)
+            following = _next_place(site, mapper.map(), places[-1], rng)
             if following is None:
                 break
-            place = following
-        pose: Pose = (*place, 0.0)
-        mapper.insert(scan(scene or site.scene, pose, settings.lidar, rng), _believed(pose, settings, rng))
-    return mapper.map(), place
+            places.append(following)
+        _scan_into(mapper, scene or site.scene, places[-1], settings, rng)
+    return mapper.map(), places
+
+
+def map_from(
+    scene: Scene, places: list[tuple[float, float]], settings: WalkSettings, rng: np.random.Generator
+) -> OccupancyMap:
+    """The map of a robot that scans the scene at these places."""
+    mapper = Mapper(settings.resolution, settings.map_yaw)
+    for place in places:
+        _scan_into(mapper, scene, place, settings, rng)
+    return mapper.map()
+
+
+def _scan_into(
+    mapper: Mapper, scene: Scene, place: tuple[float, float], settings: WalkSettings, rng: np.random.Generator
+) -> None:
+    pose: Pose = (*place, 0.0)
+    mapper.insert(scan(scene, pose, settings.lidar, rng), _believed(pose, settings, rng))
 
 
 def _believed(pose: Pose, settings: WalkSettings, rng: np.random.Generator) -> Pose:

@@ -64,8 +64,8 @@ def draw_sample(site: Site, horizon_m: float, rng: np.random.Generator) -> Sampl
     start, scene = site.draw_viewpoint(rng), site.scene
     if settings != WalkSettings(scans=settings.scans):
         scene = _disturbed(site, start, rng)
-    grid, viewpoint = walk(site, start, settings, rng, scene)
-    observation = observe(grid, viewpoint)
+    grid, places = walk(site, start, settings, rng, scene)
+    observation = observe(grid, places[-1])
     walls = target_walls(site.plan.segments, observation.frame, observation.image, horizon_m)
     return Sample(observation.image, walls)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tiny_plan import write_plan
 
 from floorgent_ros.errors import PlanError
-from floorgent_ros.evaluation.cases import KINDS, cases, true_distance
+from floorgent_ros.evaluation.cases import KINDS, _case, cases, true_distance
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, Window, crop
+from floorgent_ros.plans.plan import turned
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.simulation.site import Site
 
@@ -66,9 +69,8 @@ def test_counted_cells_are_indoors_and_reachable(drawn):
 
 def test_truth_knows_every_wall_of_the_plan(floor):
     """From the left room into the right one the way leads through both doors, not through the walls."""
-    site = Site.of(floor.read())
     viewpoint = (2.5, 2.0)
-    truth = true_distance(site, viewpoint)
+    truth = true_distance(floor.read(), viewpoint)
     column, row = np.floor(Window(viewpoint).to_cell((12.5, 2.0))).astype(int)
     by_the_doors = 2 * np.hypot(2.5, 2.0) + 5.0  # doors at y = 0
     assert by_the_doors - 0.5 < truth[row, column] < by_the_doors + 1.5
@@ -83,6 +85,32 @@ def test_what_the_robot_saw_agrees_with_the_plan(drawn, floor):
         rows, columns = np.nonzero(states == OCCUPIED)
         points = Window(case.viewpoint).to_frame(np.stack([columns, rows], -1) + 0.5)
         assert max(site.clearance_at(point) for point in points) < 0.25
+
+
+def test_cells_that_no_way_leads_to_are_told_from_walls(floor, drawn):
+    """A wall across the last room's door; the robot stands in the first."""
+    plan = floor.read()
+    crossing = np.array([[[10.0, -3.0], [10.0, 3.0]]])
+    shut = replace(plan, walls=np.concatenate([plan.walls, crossing]))
+    case = _case("scan", floor, shut, drawn[0].grid, (2.5, 2.0))
+    x, _ = Window(case.viewpoint).to_frame(np.stack(np.nonzero(case.shut)[::-1], -1) + 0.5).T
+    assert x.min() > 10.2
+    assert x.max() < 14.8
+    assert not (case.shut & case.counted).any()
+    assert 0.6 * 30 < case.shut.sum() * (40 / 256) ** 2 < 30
+
+
+@pytest.mark.parametrize("degrees", [7.5, 45.0, 90.0])
+def test_a_turned_building_is_seen_from_the_same_places(drawn, floor, degrees):
+    angle = np.radians(degrees)
+    for case, other in zip(drawn, cases(floor, seed=3, viewpoints=2, turn_rad=angle), strict=True):
+        assert other.viewpoint == pytest.approx(tuple(turned(np.array(case.viewpoint), angle)))
+        assert other.counted.sum() == pytest.approx(case.counted.sum(), rel=0.05)
+        means = [c.truth[c.counted].mean() for c in (case, other)]
+        assert means[0] == pytest.approx(means[1], rel=0.1)
+        states = [crop(c.grid, Window(c.viewpoint)) for c in (case, other)]
+        seen = [(s == FREE).sum() for s in states]
+        assert seen[0] == pytest.approx(seen[1], rel=0.05)
 
 
 def test_a_plan_without_a_viewpoint_is_said(tmp_path):

@@ -18,6 +18,7 @@ from floorgent_ros.simulation.site import (
     VIEWPOINT_CLEARANCE_M,
     Site,
     WalkSettings,
+    map_from,
     walk,
     with_clutter,
 )
@@ -116,11 +117,17 @@ def test_a_site_without_room_for_a_robot_is_refused_in_one_line():
 
 
 def places_of(seed, start, scans, **options):
-    """Maps and places after 1, 2, … scans of one and the same walk: an exact LIDAR draws nothing."""
-    return [
-        walk(SITE, start, WalkSettings(scans=count, lidar=RAYS, **options), np.random.default_rng(seed))
-        for count in range(1, scans + 1)
-    ]
+    """Maps and last places after 1, 2, … scans of one and the same walk: an exact LIDAR draws nothing."""
+    steps = []
+    for count in range(1, scans + 1):
+        settings = WalkSettings(scans=count, lidar=RAYS, **options)
+        grid, places = walk(SITE, start, settings, np.random.default_rng(seed))
+        assert len(places) == count
+        assert np.array_equal(
+            map_from(SITE.scene, places, settings, np.random.default_rng(0)).cells, grid.cells
+        )
+        steps.append((grid, places[-1]))
+    return steps
 
 
 @pytest.mark.parametrize("map_yaw", [0.0, 0.6])
@@ -147,9 +154,9 @@ def test_a_robot_that_finds_no_next_place_stays():
     closet = rectangle(0, 0, 1.5, 1.5)
     site = Site.of(Plan(sides(closet), spaces=(closet,)))
     start = site.draw_viewpoint(np.random.default_rng(0))
-    grid, place = walk(site, start, WalkSettings(scans=5, lidar=RAYS), np.random.default_rng(0))
+    grid, places = walk(site, start, WalkSettings(scans=5, lidar=RAYS), np.random.default_rng(0))
     once, _ = walk(site, start, WalkSettings(scans=1, lidar=RAYS), np.random.default_rng(0))
-    assert place == start
+    assert places == [start]
     assert np.array_equal(grid.cells, once.cells)
 
 
@@ -184,8 +191,8 @@ def test_localisation_errors_blur_the_walls_by_their_size():
     lost = WalkSettings(lidar=RAYS, jitter_m=0.3)
     errors = []
     for seed in range(12):
-        blurred, place = walk(SITE, (5.0, 2.5), lost, np.random.default_rng(seed))
-        assert place == (5.0, 2.5)  # the place is the true one
+        blurred, places = walk(SITE, (5.0, 2.5), lost, np.random.default_rng(seed))
+        assert places == [(5.0, 2.5)]  # the place is the true one
         errors.append(distance_to_walls(wall_places(blurred)).max())
     assert distance_to_walls(wall_places(exact)).max() < 2 * CELL
     assert 0.1 < np.median(errors) < 0.9

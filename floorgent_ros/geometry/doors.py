@@ -1,0 +1,178 @@
+"""Doors in completions: ways that a wall drawn a cell off would shut are kept open.
+
+Rooms of a building can be reached, and without going round the block. A sampled wall that stands a cell in
+a door's way says nothing true about the room behind it, and costs more than all its neighbours gain. So
+each completion is made consistent with that: where its walls cut a region off, or make the way to it longer
+by more than a bound, the cheapest way is opened, crossing as few predicted walls as it must. What is
+observed is never opened, and the walls themselves are cut, so that distances follow from walls alone.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from floorgent_ros.geometry.compiled import compiled
+from floorgent_ros.geometry.distance import DIAGONAL, dilate, distance_field, start_cell
+from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, Window
+from floorgent_ros.geometry.raster import ROUNDING_CELLS, rasterise_metres
+
+MOST_DOORS = 12  # in one completion
+REGION_M2 = 2.0  # ways to smaller regions stay shut: closets, rounding
+MARGIN_COST = 4.0  # a step beside a predicted wall counts as so many: doors are opened where walls leave room
+
+
+def open_doors(
+    walls: NDArray[np.float32],
+    states: NDArray[np.int8],
+    window: Window,
+    inflation_radius_m: float,
+    detour_m: float,
+) -> NDArray[np.float32]:
+    """Cut (K, 2, 2) predicted walls, metres, map frame, where they shut ways; returns (M, 2, 2).
+
+    states: the window's (256, 256) of −1/0/100. detour_m: a way through a wall counts as this much longer,
+    so that only detours above it are spared. Walls are cut, never moved or added; with no wall in the way
+    they are returned as they are.
+    """
+    opened = door_cells(states, rasterise_metres(walls, window), inflation_radius_m, detour_m)
+    if not opened.any():
+        return walls
+    ends = window.to_cell(np.asarray(walls, np.float64)) + ROUNDING_CELLS
+    return window.to_frame(_cut(ends, opened) - ROUNDING_CELLS).astype(np.float32)
+
+
+def door_cells(
+    states: NDArray[np.int8], predicted: NDArray[np.bool_], inflation_radius_m: float, detour_m: float
+) -> NDArray[np.bool_]:
+    """Cells (H, W) of predicted walls (H, W) that doors take; door after door, at most `MOST_DOORS`."""
+    fixed = dilate(states == OCCUPIED, inflation_radius_m)
+    left = predicted.copy()
+    open_ways: NDArray[np.float64] | None = None
+    for _ in range(MOST_DOORS):
+        margin = dilate(left, inflation_radius_m) & (states != FREE) & ~fixed
+        start = start_cell(fixed | margin)
+        if start is None:
+            break
+        if open_ways is None:
+            open_ways = distance_field(fixed, start)
+        plain = distance_field(fixed | margin, start)
+        wanted = np.isfinite(open_ways) & ~margin
+        if not (plain[wanted] > open_ways[wanted] + detour_m).any():
+            break  # no crossing can pay: spares the dearer search
+        way = _way(fixed, margin, left, plain / CELL_M, start, detour_m / CELL_M)
+        if way is None:
+            break
+        left &= ~dilate(way & margin, inflation_radius_m)
+    return predicted & ~left
+
+
+def _way(
+    fixed: NDArray[np.bool_],
+    margin: NDArray[np.bool_],
+    predicted: NDArray[np.bool_],
+    plain: NDArray[np.float64],
+    start: tuple[int, int],
+    detour: float,
+) -> NDArray[np.bool_] | None:
+    """The cheapest way (H, W) to the largest region that is spared a detour of so many cells, if any."""
+    cost = np.ones(fixed.shape)
+    cost[margin] = MARGIN_COST
+    cost[margin & predicted] = dearest = max(detour, MARGIN_COST)
+    cost[fixed] = np.inf
+    total, previous = _cheapest(cost, start[0], start[1], dearest)
+    spared = np.isfinite(total) & ~margin & (plain > total + 1e-6)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(spared.astype(np.uint8), connectivity=8)
+    if count == 1:
+        return None
+    largest = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
+    if stats[largest, cv2.CC_STAT_AREA] < REGION_M2 / CELL_M**2:
+        return None
+    cell = int(np.argmin(np.where(labels == largest, total, np.inf)))
+    way = np.zeros(fixed.size, bool)
+    while cell >= 0:
+        way[cell] = True
+        cell = int(previous[cell])
+    return way.reshape(fixed.shape)
+
+
+@compiled
+def _cheapest(
+    cost: NDArray[np.float64], row: int, column: int, dearest: float
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Dijkstra's search over the 8 neighbours; a step costs its length × the entered cell's cost.
+
+    A cost is at least 1, at most dearest, or +inf where no step leads.
+
+    Returns the totals (H, W), +inf where nothing leads, and the flat index of the cell before (H·W,), −1 at
+    the start. As in `distance._search` all cells of a level [k, k + 1) are final once those below are done;
+    the levels are linked lists in a ring.
+    """
+    height, width = cost.shape
+    total = np.full((height, width), np.inf)
+    previous = np.full(height * width, -1, np.int32)
+    ring = int(dearest * DIAGONAL) + 3
+    heads = np.full(ring, -1, np.int32)
+    cells = np.empty(8 * height * width + 1, np.int32)
+    nexts = np.empty(8 * height * width + 1, np.int32)
+    total[row, column] = 0.0
+    cells[0], nexts[0], heads[0] = row * width + column, -1, 0
+    entries, waiting, level = 1, 1, 0
+    while waiting > 0:
+        entry = heads[level % ring]
+        heads[level % ring] = -1
+        while entry >= 0:
+            cell = cells[entry]
+            entry = nexts[entry]
+            waiting -= 1
+            r, c = cell // width, cell % width
+            here = total[r, c]
+            if here < level:  # a cheaper way was found after it was listed here
+                continue
+            for dr in range(-1, 2):
+                for dc in range(-1, 2):
+                    y, x = r + dr, c + dc
+                    if (dr == 0 and dc == 0) or y < 0 or x < 0 or y >= height or x >= width:
+                        continue
+                    reached = here + cost[y, x] * (DIAGONAL if dr != 0 and dc != 0 else 1.0)
+                    before = total[y, x]
+                    if reached < before:
+                        total[y, x] = reached
+                        previous[y * width + x] = cell
+                        if before >= int(reached) + 1:  # not listed in that level yet
+                            place = int(reached) % ring
+                            cells[entries], nexts[entries] = y * width + x, heads[place]
+                            heads[place] = entries
+                            entries += 1
+                            waiting += 1
+        level += 1
+    return total, previous
+
+
+@compiled
+def _cut(ends: NDArray[np.float64], opened: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The parts of (K, 2, 2) segments, cell coordinates, that lie outside the opened cells."""
+    height, width = opened.shape
+    out = np.empty((ends.shape[0] * 8 + 8, 2, 2))
+    count = 0
+    for k in range(ends.shape[0]):
+        dx, dy = ends[k, 1, 0] - ends[k, 0, 0], ends[k, 1, 1] - ends[k, 0, 1]
+        steps = max(1, int(np.ceil(4 * max(abs(dx), abs(dy)))))
+        first = -1
+        for t in range(steps + 2):
+            kept = False
+            if t <= steps:
+                x = int(np.floor(ends[k, 0, 0] + dx * t / steps))
+                y = int(np.floor(ends[k, 0, 1] + dy * t / steps))
+                kept = not (0 <= x < width and 0 <= y < height and opened[y, x])
+            if kept and first < 0:
+                first = t
+            if not kept and first >= 0:
+                if count < out.shape[0]:
+                    for end, share in ((0, first / steps), (1, (t - 1) / steps)):
+                        out[count, end, 0] = ends[k, 0, 0] + dx * share
+                        out[count, end, 1] = ends[k, 0, 1] + dy * share
+                    count += 1
+                first = -1
+    return out[:count]
