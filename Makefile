@@ -6,6 +6,7 @@ MAP ?=
 PYTHON ?=
 PIP_ARGS ?=
 PYTEST_ARGS ?=
+SOAK_ARGS ?=
 
 # What the installed package is made from. The Python sources are not: the install points at the working tree.
 PACKAGE := CMakeLists.txt package.xml setup.py pyproject.toml tools/launch_standin.py \
@@ -41,6 +42,10 @@ demo: setup  ## the main job for real, pictures in demo_output/; MAP=some/map.ya
 .PHONY: test
 test: lint  ## linters, types and the whole test suite once, the colcon build included
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: soak
+soak: setup  ## load, faults and kills: what the node bears, with figures (SOAK_ARGS='--maps 400 --kills 2' for a look)
+	@$(BIN)/python tools/soak.py $(SOAK_ARGS)
 
 .PHONY: lint
 lint: setup  ## ruff and mypy

@@ -44,8 +44,10 @@ def check(settings: Any) -> None:
     for item in fields(settings):
         value, meta = getattr(settings, item.name), item.metadata
         low, high, choices = meta.get("low"), meta.get("high"), meta.get("choices")
-        expected = {"int": (int,), "float": (int, float), "str": (str,)}.get(str(item.type))
-        if expected and (not isinstance(value, expected) or isinstance(value, bool)):
+        expected = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}.get(str(item.type))
+        if expected and (
+            not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)
+        ):
             raise ConfigError(f"{item.name} = {value!r}: give a value of type {item.type}")
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{item.name} = {value}: use a finite number")
@@ -127,14 +129,26 @@ class PredictorSettings:
 class NodeSettings:
     """When the node predicts and where its inputs come from."""
 
+    autostart: bool = setting(
+        True,
+        "configure and activate by itself; false: a lifecycle manager or `ros2 lifecycle set` does it",
+        read_only=True,
+    )
     pose_source: str = setting(
         "auto",
         "where the robot's pose comes from; auto: tf where tf2_ros is installed, else a PoseStamped topic",
-        choices=("auto", "tf", "pose", "odometry"),
+        choices=("auto", "tf", "pose", "odometry", "pose_with_covariance"),
         read_only=True,
     )
     pose_topic: str = setting("pose", "topic of the pose when it does not come from tf", read_only=True)
     robot_base_frame: str = setting("base_link", "the robot's frame in tf", read_only=True)
+    max_pose_age: float = setting(
+        5.0,
+        "an older pose is complained about, in the log and in /diagnostics, and used all the same; 0: never",
+        unit="s",
+        low=0.0,
+        high=3600.0,
+    )
     min_travel: float = setting(
         0.5, "a new prediction on the same map waits for this much travel", unit="m", low=0.0, high=100.0
     )
@@ -148,6 +162,10 @@ class NodeSettings:
     )
     distance_map_max_m: float = setting(
         40.0, "distance that is drawn as 99 in floorgent/distance_map", unit="m", low=1.0, high=1000.0
+    )
+    save_failures: str = setting(
+        "",
+        "folder for the inputs of predictions that raised an exception, at most 20 files; empty: none",
     )
 
     def __post_init__(self) -> None:

@@ -19,9 +19,11 @@ from floorgent_ros.geometry.doors import open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
+from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import Network, load_checkpoint
 from floorgent_ros.model.completion import complete
+from floorgent_ros.model.memory import ThriftySampler
 from floorgent_ros.model.sampling import Nucleus
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -48,7 +50,8 @@ class DistanceField:
     distance: float32, m, median over the completions, +inf unreachable, NaN observed occupied.
     spread: float32, m. reach_probability: float32. occupancy: int8, share of completions in which a cell
     is wall × 100, observed cells 100 or 0. completions: N arrays (K, 2, 2) float32 of predicted walls,
-    metres, map frame. origin, source: map frame, m. source_note: '' or one line on what was out of the
+    metres, map frame. blocked: (N, 256, 256) bool, each completion's cells that its search cannot enter.
+    origin, source: map frame, m. source_note: '' or one line on what was out of the
     ordinary. timings: milliseconds a stage.
     """
 
@@ -62,6 +65,7 @@ class DistanceField:
     source: tuple[float, float]
     seed: int
     horizon_m: float
+    blocked: NDArray[np.bool_]
     source_note: str = ""
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -79,6 +83,7 @@ class DistancePredictor:
     ) -> None:
         """network: on its device, in its precision and in evaluation mode."""
         self.network = network
+        self.sampler = ThriftySampler(network, complete)
         self.name = name
         self.settings = settings or PredictorSettings()
         self.observation = observation or ObservationSettings()
@@ -123,6 +128,11 @@ class DistancePredictor:
         threads = f", {torch.get_num_threads()} threads" if first.device.type == "cpu" else ""
         return f"{self.name}: {size / 1e6:.1f} M parameters, {precision} on {first.device}{threads}"
 
+    @property
+    def fallbacks(self) -> list[str]:
+        """One line for each time that the memory of the GPU ran out and another way was found."""
+        return self.sampler.notes
+
     def warm_up(self) -> None:
         """Predict once in an empty map, so that the first real prediction is as fast as the next."""
         cells = np.full((200, 200), UNKNOWN, np.int8)
@@ -156,9 +166,9 @@ class DistancePredictor:
             observation = observe(grid, viewpoint, self.observation)
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
-            walls = complete(self.network, observation, count, seed, nucleus)
-        with watch("doors"):
-            walls = self._with_doors(walls, observation)
+            drawn = self.sampler(observation, count, seed, nucleus)
+        with watch("trim"):
+            walls = self._with_doors([_unseen(levels, observation) for levels in drawn], observation)
         return distance_field_of(
             grid,
             observation,
@@ -214,9 +224,16 @@ def distance_field_of(
             source=observation.window.viewpoint,
             seed=seed,
             horizon_m=horizon_m,
+            blocked=blocked,
             source_note=_note(grid, observation, blocked),
             timings=watch.milliseconds,
         )
+
+
+def _unseen(levels: NDArray[np.int64], observation: Observation) -> NDArray[np.float32]:
+    """The parts of drawn walls (K, 4) that lie in the unseen, as in training, (M, 2, 2) metres."""
+    unseen = unseen_walls(levels, observation.image)
+    return to_metres(unseen, observation.frame).astype(np.float32)
 
 
 def published_distance(fields: NDArray[np.float64], states: NDArray[np.int8]) -> NDArray[np.float32]:

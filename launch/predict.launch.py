@@ -18,7 +18,16 @@ from launch_ros.parameter_descriptions import ParameterValue
 from floorgent_ros.config import NodeSettings, PredictorSettings
 
 # Arguments that are parameters of the node by the same name; the dataclasses say what they mean.
-PARAMETERS = ("pose_source", "pose_topic", "robot_base_frame", "device", "precision", "checkpoint", "seed")
+PARAMETERS = (
+    "autostart",
+    "pose_source",
+    "pose_topic",
+    "robot_base_frame",
+    "device",
+    "precision",
+    "checkpoint",
+    "seed",
+)
 SETTINGS = {item.name: item for group in (NodeSettings, PredictorSettings) for item in fields(group)}
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
@@ -46,7 +55,9 @@ def declarations():
         meta = SETTINGS[name].metadata
         default = SETTINGS[name].default
         text = f"{meta['text']} (the node's default: {default!r})"
-        yield argument(name, text, choices=["", *meta["choices"]] if meta["choices"] else None)
+        choices = [*BOOLEANS] if isinstance(default, bool) else meta["choices"]
+        yield argument(name, text, choices=["", *choices] if choices else None)
+    yield argument("respawn", "start the node again when it ends", default="false", choices=[*BOOLEANS])
     yield argument("rviz", "show map, walls and observation in RViz", default="false", choices=[*BOOLEANS])
     yield argument("log_level", "least severe level that is logged", choices=["", *LOG_LEVELS])
 
@@ -76,6 +87,8 @@ def nodes(context):
         remappings=[("map", given("map_topic"))],
         ros_arguments=["--log-level", given("log_level")] if given("log_level") else [],
         additional_env={name: os.environ.get(name, value) for name, value in ALLOCATOR.items()},
+        respawn=BOOLEANS[given("respawn")],
+        respawn_delay=1.0,
         output="screen",
         emulate_tty=True,
     )
@@ -98,6 +111,8 @@ def nodes(context):
 
 def parameter(name, text):
     """Return a given argument as a parameter of its setting's type."""
+    if isinstance(SETTINGS[name].default, bool):
+        return BOOLEANS[text]
     if isinstance(SETTINGS[name].default, int):
         try:
             return int(text)

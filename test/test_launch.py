@@ -26,12 +26,13 @@ ARGUMENTS = {
         "namespace",
         "params_file",
         "use_sim_time",
+        "autostart",
         "map_topic",
         "pose_source",
         "pose_topic",
         "robot_base_frame",
     ),
-    *("device", "precision", "checkpoint", "seed", "rviz", "log_level"),
+    *("device", "precision", "checkpoint", "seed", "respawn", "rviz", "log_level"),
 }
 
 
@@ -90,6 +91,7 @@ def test_without_arguments_the_node_gets_no_parameter(context: rclpy.Context) ->
 
 def test_given_arguments_become_parameters_of_the_right_type(context: rclpy.Context) -> None:
     given = {
+        "autostart": "false",
         "pose_source": "odometry",
         "pose_topic": "7",
         "robot_base_frame": "true",
@@ -98,7 +100,7 @@ def test_given_arguments_become_parameters_of_the_right_type(context: rclpy.Cont
         "checkpoint": "/models/big one.safetensors",
         "seed": "9223372036854775807",
     }
-    wanted: dict[str, Any] = {**given, "seed": 2**63 - 1, "use_sim_time": True}
+    wanted: dict[str, Any] = {**given, "autostart": False, "seed": 2**63 - 1, "use_sim_time": True}
     assert parameters(predict(use_sim_time="true", **given), context) == wanted
 
 
@@ -142,12 +144,18 @@ def test_the_allocator_keeps_memory_unless_the_user_says_otherwise(monkeypatch: 
     assert int(env["MALLOC_TRIM_THRESHOLD_"]) > 2**30
 
 
+def test_the_node_is_started_again_only_where_that_is_asked_for() -> None:
+    assert predict(respawn="true").respawn
+    assert not predict().respawn
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"seed": "many"}, "seed:=many: use a whole number"),
         ({"pose_source": "gps"}, "use one of .*auto, tf, pose, odometry"),
         ({"use_sim_time": "yes"}, "use one of"),
+        ({"autostart": "no"}, "use one of"),
         ({"rviz": "perhaps"}, "use one of"),
         ({"params_file": "/none.yaml"}, "no parameter file /none.yaml"),
         ({"topic": "map"}, "has no argument topic"),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from array import array
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from ament_index_python.packages import get_package_share_directory
 from rclpy.serialization import deserialize_message, serialize_message
 
-from floorgent_ros.msg import DistanceGrid
+from floorgent_ros.msg import DistanceGrid, StageTimings
+from floorgent_ros.srv import GetDistances, Predict
 
 FIELDS = {
     "header": "std_msgs/Header",
@@ -62,17 +64,32 @@ def test_grids_hold_no_doubles(field: str) -> None:
         setattr(DistanceGrid(), field, array("d", [1.0]))
 
 
-def test_every_field_is_commented() -> None:
+@pytest.mark.parametrize(
+    ("path", "kind", "metric"),
+    [
+        ("msg/DistanceGrid.msg", DistanceGrid, {"distance", "spread", "horizon_m"}),
+        ("msg/StageTimings.msg", StageTimings, set()),
+        ("srv/GetDistances.srv", GetDistances, {"sources", "targets", "distance", "spread"}),
+        ("srv/Predict.srv", Predict, {"pose"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_field_is_commented(path: str, kind: Any, metric: set[str]) -> None:
     """What `ros2 interface show` prints tells unit and rule above each field."""
-    source = Path(get_package_share_directory("floorgent_ros")) / "msg" / "DistanceGrid.msg"
+    source = Path(get_package_share_directory("floorgent_ros")) / path
     blocks = re.split(r"\n\s*\n", source.read_text(encoding="utf-8").strip())
     declared = {}
     for block in blocks:
         comment = [line for line in block.splitlines() if line.startswith("#")]
         for line in block.splitlines():
-            if line and not line.startswith("#"):
+            if line and not line.startswith(("#", "---")) and "=" not in line:
                 declared[line.split()[1]] = " ".join(comment)
-    assert list(declared) == list(FIELDS)
+    halves = [kind] if path.startswith("msg") else [kind.Request, kind.Response]
+    assert list(declared) == [name for half in halves for name in half.get_fields_and_field_types()]
     assert all(len(comment) > 20 for comment in declared.values())
-    for name in ("distance", "spread", "horizon_m"):
+    for name in metric:
         assert "[m]" in declared[name]
+
+
+def test_calls_are_bounded_by_what_their_service_says() -> None:
+    assert (GetDistances.Request.MAX_SOURCES, GetDistances.Request.MAX_TARGETS) == (64, 1024)

@@ -100,7 +100,7 @@ def test_the_environment_is_what_the_lock_file_says() -> None:
         assert requirement.specifier.contains(version), f"{requirement} but {version} is installed: run make"
 
 
-@pytest.mark.parametrize("folder", ["launch", "config", "msg"])
+@pytest.mark.parametrize("folder", ["launch", "config", "msg", "srv"])
 def test_installed_files_are_those_of_the_working_tree(folder: str) -> None:
     installed = Path(sys.prefix) / "share" / "floorgent_ros" / folder
     names = [path.name for path in (ROOT / folder).iterdir() if path.is_file()]
@@ -170,6 +170,7 @@ def test_a_wheel_holds_sources_message_executables_and_shared_files(wheel: zipfi
     assert shipped <= set(names)
     built = {
         f"lib/{TAG}/site-packages/floorgent_ros/msg/_distance_grid.py",
+        f"lib/{TAG}/site-packages/floorgent_ros/srv/_get_distances.py",
         "lib/libfloorgent_ros__rosidl_generator_py.so",
         "lib/floorgent_ros/predict",
         "lib/floorgent_ros/floorgent",
@@ -177,6 +178,7 @@ def test_a_wheel_holds_sources_message_executables_and_shared_files(wheel: zipfi
         "share/floorgent_ros/config/predict.yaml",
         "share/floorgent_ros/config/predict.rviz",
         "share/floorgent_ros/msg/DistanceGrid.msg",
+        "share/floorgent_ros/srv/Predict.srv",
         "share/floorgent_ros/package.xml",
         "share/ament_index/resource_index/packages/floorgent_ros",
     }

@@ -109,7 +109,7 @@ def test_shapes_types_and_frames(field):
     assert field.source == INSIDE
     assert field.horizon_m == tiny_config(256).horizon_m
     assert field.seed == SETTINGS.seed
-    assert list(field.timings) == ["observe", "complete", "doors", "rasterise", "distance", "summarise"]
+    assert list(field.timings) == ["observe", "complete", "trim", "rasterise", "distance", "summarise"]
     assert min(field.timings.values()) > 0
     assert field.source_note == ""
 
@@ -247,6 +247,16 @@ def test_settings_and_observation_have_defaults(path):
     assert predictor.observation.occupied_threshold == 65
 
 
+@pytest.mark.parametrize("shown", ["field", "turned"])
+def test_completions_keep_to_what_is_unseen(shown, request):
+    found = request.getfixturevalue(shown)
+    observation = found.observation
+    for walls in found.completions:
+        drawn = rasterise_metres(walls, observation.frame)
+        assert not (drawn & (observation.image == FREE)).any()
+        assert not (drawn & dilate(observation.image == OCCUPIED, 0.15)).any()
+
+
 def test_doors_are_opened_in_the_completions_that_are_published(predictor, field):
     settings = dataclasses.replace(SETTINGS, detour_m=3.0)
     found = DistancePredictor(predictor.network, settings=settings).predict(room(), INSIDE)
@@ -271,7 +281,7 @@ def test_sampling_settings_reach_the_drawing(predictor, field):
         return found.completions
 
     assert sum(map(len, drawn(wall_log_odds=-20.0))) == 0
-    assert sum(map(len, drawn(wall_log_odds=5.0))) > sum(map(len, field.completions))
+    assert sum(map(len, drawn(wall_log_odds=-3.0))) < sum(map(len, field.completions))
     for changes in ({"temperature": 0.1}, {"top_p": 0.05}):
         assert not all(np.array_equal(a, b) for a, b in zip(drawn(**changes), field.completions, strict=True))
 

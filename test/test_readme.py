@@ -35,7 +35,7 @@ def test_the_parameter_table_is_that_of_the_dataclasses(tables, text):
     for group in (NodeSettings, PredictorSettings, ObservationSettings):
         for item in fields(group):
             row = next(line for line in text.splitlines() if line.startswith(f"| `{item.name}` |"))
-            assert str(item.default) in row
+            assert str(item.default).lower() in row.lower()
             assert item.metadata["text"] in row
 
 
@@ -52,13 +52,19 @@ def test_topics_are_the_nodes(text):
     rows = dict(re.findall(r"^\| `(floorgent/\w+)` \| (\S+) ", text, re.MULTILINE))
     expected = {topic: message_name(kind) for topic, (kind, _) in outputs.VISUALS.items()}
     expected[outputs.DISTANCE_TOPIC] = "floorgent_ros/DistanceGrid"
+    expected[outputs.TIMINGS_TOPIC] = "floorgent_ros/StageTimings"
+    services = pytest.importorskip("floorgent_ros.ros.services")
+    expected[services.DISTANCES_SERVICE] = "floorgent_ros/GetDistances"
+    expected[services.PREDICT_SERVICE] = "floorgent_ros/Predict"
+    expected[services.ENABLE_SERVICE] = "std_srvs/SetBool"
     assert rows == expected
 
 
 def test_launch_arguments_are_the_launch_files(text):
     source = (ROOT / "launch" / "predict.launch.py").read_text(encoding="utf-8")
     names = set(re.findall(r'argument\("(\w+)"', source))
-    names |= set(ast.literal_eval(re.search(r"^PARAMETERS = (\(.*?\))$", source, re.MULTILINE).group(1)))
+    given = re.search(r"^PARAMETERS = (\(.*?\))$", source, re.MULTILINE | re.DOTALL).group(1)
+    names |= set(ast.literal_eval(given))
     listed = re.search(r"Launch arguments: (.*?)\(", text, re.DOTALL).group(1)
     assert set(re.findall(r"`(\w+)`", listed)) == names
 

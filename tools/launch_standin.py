@@ -37,11 +37,15 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True)
 class NodeProcess:
-    """One process to start: its node's full name, command line and whole environment."""
+    """One process to start: its node's full name, command line and whole environment.
+
+    respawn: whether launch would start it again when it ends; the stand-in does not.
+    """
 
     name: str
     argv: list[str]
     env: dict[str, str]
+    respawn: bool = False
 
 
 def describe(
@@ -241,6 +245,8 @@ class Node:
     arguments: Sequence[Any] = ()
     ros_arguments: Sequence[Any] = ()
     additional_env: Mapping[str, Any] = field(default_factory=dict)
+    respawn: bool = False
+    respawn_delay: float | None = None
     output: str = "log"
     emulate_tty: bool = False
     condition: IfCondition | None = None
@@ -258,7 +264,8 @@ class Node:
         for old, new in self.remappings:
             argv += ["-r", f"{performed(old, context)}:={performed(new, context)}"]
         extra = {name: performed(value, context) for name, value in self.additional_env.items()}
-        context.processes.append(NodeProcess(full_name, argv, {**context.environment, **extra}))
+        environment = {**context.environment, **extra}
+        context.processes.append(NodeProcess(full_name, argv, environment, self.respawn))
 
 
 def performed(value: Any, context: LaunchContext) -> str:

@@ -52,9 +52,13 @@ def main() -> int:
 
 def _row(item: Field[Any]) -> str:
     meta = item.metadata
-    default = f'`"{item.default}"`' if isinstance(item.default, str) else f"`{item.default}`"
+    default = item.default
+    if isinstance(default, bool):
+        default = str(default).lower()  # as in YAML
+    elif isinstance(default, str):
+        default = f'"{default}"'
     text = meta["text"] + (" (read-only)" if meta["read_only"] else "")
-    return f"| `{item.name}` | {default} | {_range(meta)} | {text} |"
+    return f"| `{item.name}` | `{default}` | {_range(meta)} | {text} |"
 
 
 def _range(meta: Any) -> str:

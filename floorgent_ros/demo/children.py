@@ -55,6 +55,16 @@ class Child:
         """The exit code, None while it runs."""
         return self._process.poll()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it as the kernel does when memory runs out, and wait for that."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
     def interrupt(self) -> None:
         """Ask it to end, as Ctrl-C does."""
         self._signal(signal.SIGINT)

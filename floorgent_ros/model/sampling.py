@@ -42,23 +42,32 @@ class Nucleus:
         return index.gather(-1, chosen)[:, 0]
 
 
-def uniforms(count: int, steps: int, seed: int) -> Tensor:
-    """(steps, FIELDS, count) numbers in [0, 1); those of completion n do not depend on count."""
-    draws = [np.random.default_rng((seed, n)).random((steps, FIELDS), np.float32) for n in range(count)]
+def uniforms(count: int, steps: int, seed: int, first: int = 0) -> Tensor:
+    """(steps, FIELDS, count) numbers in [0, 1), from completion `first` on; n's depend on seed and n only."""
+    numbers = range(first, first + count)
+    draws = [np.random.default_rng((seed, n)).random((steps, FIELDS), np.float32) for n in numbers]
     return torch.from_numpy(np.stack(draws, -1))
 
 
 @torch.inference_mode()
 def sample(
-    network: FloorNet, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
+    network: FloorNet,
+    image: NDArray[np.int8],
+    count: int,
+    seed: int,
+    nucleus: Nucleus | None = None,
+    first: int = 0,
 ) -> list[NDArray[np.int64]]:
-    """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls."""
+    """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls.
+
+    first: the number of the first one: those of 3 and first = 5 are the last three of 8, up to rounding.
+    """
     device = next(network.parameters()).device
     features = network.encoder(torch.from_numpy(image)[None].to(device))
     memory = network.decoder.remember(features).expand(count)
     steps = network.config.max_segments
     rows = Sweep(network.decoder, memory, count, steps, nucleus or Nucleus()).run(
-        uniforms(count, steps, seed).to(device)
+        uniforms(count, steps, seed, first).to(device)
     )
     drawn = rows.cpu().numpy()
     return [network.decoder.layout.decode(row[row[:, 0] >= 0]) for row in drawn]

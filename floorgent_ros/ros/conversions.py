@@ -16,10 +16,11 @@ from std_msgs.msg import Header
 
 from floorgent_ros.errors import MapError
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
-from floorgent_ros.msg import DistanceGrid
+from floorgent_ros.msg import DistanceGrid, StageTimings
 
 if TYPE_CHECKING:  # the predictor brings torch, which a node's thread loads in its own time
     from floorgent_ros.predictor import DistanceField
+    from floorgent_ros.ros.worker import Predicted
 
 _FLAT = 0.99  # cosine of the tilt up to which a map's plane counts as level
 
@@ -101,6 +102,14 @@ def observation_image(field: DistanceField, header: Header) -> Image:
     message = Image(header=header, height=len(pixels), width=len(pixels[0]), encoding="mono8")
     message.step = message.width
     message.data = packed(pixels, np.uint8)
+    return message
+
+
+def stage_timings(header: Header, predicted: Predicted, latency_s: float, published_s: float) -> StageTimings:
+    """How long each stage of a prediction took; published_s: making and sending the messages."""
+    stages = {"wait": 1e3 * predicted.waited_s, **predicted.field.timings, "publish": 1e3 * published_s}
+    message = StageTimings(header=header, stages=list(stages), total_ms=1e3 * latency_s)
+    message.milliseconds = array("f", stages.values())
     return message
 
 

@@ -1,30 +1,30 @@
-"""The node `floorgent`: map and pose in, distances out."""
+"""The node `floorgent`: its parameters, its lifecycle and what is offered in all of its states."""
 
 from __future__ import annotations
 
-import re
-import time
 import traceback
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.node import Node
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 from floorgent_ros.errors import ConfigError
+from floorgent_ros.ros.diagnostics import Diagnostics
 from floorgent_ros.ros.failures import one_line
-from floorgent_ros.ros.maps import MapInput
-from floorgent_ros.ros.outputs import Outputs
 from floorgent_ros.ros.parameters import Parameters, Settings
-from floorgent_ros.ros.poses import pose_source
-from floorgent_ros.ros.steady_time import Throttle, steady_timer
-from floorgent_ros.ros.worker import Broken, Failed, Predicted, Predictor, Ready, Report, Worker
+from floorgent_ros.ros.pipeline import Pipeline
+from floorgent_ros.ros.services import Services
+from floorgent_ros.ros.steady_time import steady_timer
+from floorgent_ros.ros.worker import Predictor
 
-GRACE_S = 2.0  # discovery takes up to this long: before, a missing input is no news
-WARN_PERIOD_S = 10.0
 WATCH_PERIOD_S = 1.0
-_DIGITS = re.compile(r"[-.\d]+")  # a moving robot's notes differ in nothing else
-STOP_S = 0.3  # a worker that is not done by then is in the middle of a prediction
+
+SUCCESS, FAILURE, ERROR = (
+    TransitionCallbackReturn.SUCCESS,
+    TransitionCallbackReturn.FAILURE,
+    TransitionCallbackReturn.ERROR,
+)
+Transition = Callable[["FloorgentNode", LifecycleState], TransitionCallbackReturn]
 
 
 def load_predictor(settings: Settings) -> Predictor:
@@ -41,109 +41,162 @@ def load_predictor(settings: Settings) -> Predictor:
     )
 
 
-class FloorgentNode(Node):  # type: ignore[misc]
-    """Subscribes map and pose, lets its worker predict and publishes what comes back.
+def logged(transition: Transition) -> Transition:
+    """Log an exception of a transition, which rclpy would swallow."""
 
-    Every callback runs in the executor's one thread; the worker hands its reports back to it through a
-    guard condition. `failure` is the exit line when there is nothing that the node can do.
+    def guarded(node: FloorgentNode, state: LifecycleState) -> TransitionCallbackReturn:
+        try:
+            return transition(node, state)
+        except Exception as error:  # noqa: BLE001  the state machine goes to its error state
+            node.get_logger().error(f"{transition.__name__}: {one_line(error)}")
+            node.get_logger().debug("".join(traceback.format_exception(error)))
+            return ERROR
 
-    Raises `ConfigError` when a parameter cannot be used.
+    return guarded
+
+
+class FloorgentNode(LifecycleNode):  # type: ignore[misc]
+    """A managed node that predicts distances from a map and a pose.
+
+    Unconfigured: parameters and services only. Inactive: the network is loaded, maps and poses are heard.
+    Active: distances are predicted and published.
+
+    With `autostart` it takes itself there; loading then happens beside the executor, so that parameters and
+    services answer meanwhile. Without, the transitions that a lifecycle manager asks for wait: configure for
+    the checkpoint, activate for the warm-up.
+
+    pipeline: what exists from configure to cleanup. failure: the exit line when there is nothing that the
+    node can do; was_ready: whether it could before. Raises `ConfigError` when a parameter cannot be used.
     """
 
     def __init__(self, load: Callable[[Settings], Predictor] = load_predictor, **node_options: Any) -> None:
         super().__init__("floorgent", **node_options)
         self.failure = ""
-        self._started = time.monotonic()
-        self._throttle = Throttle(WARN_PERIOD_S)
-        self._reports: deque[Report] = deque()
-        self._published = 0
-        self._reported = self.create_guard_condition(self._on_reports)
-        self._worker = Worker(lambda: load(self.settings), lambda: self.settings, self._hand_back)
+        self.was_ready = False
+        self.pipeline: Pipeline | None = None
+        self._load = load
+        self._activate_when_ready = False
         try:
             self._configuration = Parameters(self, self._on_settings)
-            self._outputs = Outputs(self, lambda: self.settings.node)
-            self._maps = MapInput(self, "map", self._consider, self._warn)
-            self._poses = pose_source(self, self.settings.node, self._consider)
+            self._diagnostics = Diagnostics(self)
+            self._offers = Services(self, lambda: self.pipeline, self.enable)
+            steady_timer(self, WATCH_PERIOD_S, self._watch)
+            if self.settings.node.autostart:
+                self._autostart()
         except ConfigError:
-            super().destroy_node()
+            self.destroy_node()
             raise
-        steady_timer(self, WATCH_PERIOD_S, self._watch)
-        self._worker.start()
 
     @property
     def settings(self) -> Settings:
         """The parameters at present."""
         return self._configuration.settings
 
-    def stop(self) -> bool:
-        """End the worker; False when it is still in a prediction (or loading)."""
-        return self._worker.stop(STOP_S)
+    @property
+    def state(self) -> str:
+        """The name of the lifecycle state: unconfigured, inactive, active or finalized."""
+        name: str = self._state_machine.current_state[1]
+        return name
+
+    def enable(self, wanted: bool) -> tuple[bool, str]:
+        """Activate or deactivate, on request of a service; whether it worked, and a line about it."""
+        if self.pipeline is None:
+            return False, f"the node is {self.state}: configure it first (ros2 lifecycle set)"
+        if not self.was_ready:  # loading, beside the executor
+            self._activate_when_ready = wanted
+            return True, "active once the network is loaded" if wanted else "stays inactive once loaded"
+        if self.pipeline.active == wanted:
+            return True, f"the node is {self.state} already"
+        done = (self.trigger_activate if wanted else self.trigger_deactivate)()
+        return done == SUCCESS, f"the node is {self.state}"
+
+    @logged
+    def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
+        """Open inputs and outputs and load the checkpoint."""
+        try:
+            pipeline = Pipeline(self, self._load, lambda: self.settings, self._on_ready, self._on_broken)
+        except ConfigError as error:
+            return self._refuse(error)
+        self.pipeline = pipeline
+        if not self._activate_when_ready and not pipeline.wait(pipeline.worker.loaded):
+            self._close()
+            return self._refuse(pipeline.worker.error or RuntimeError("the node was shut down meanwhile"))
+        return SUCCESS
+
+    @logged
+    def on_activate(self, _: LifecycleState) -> TransitionCallbackReturn:
+        """Predict and publish, once the network is warm."""
+        if self.pipeline is None or not self.pipeline.wait(self.pipeline.worker.warm):
+            return FAILURE
+        self._activate_when_ready = False
+        self.pipeline.activate()
+        return SUCCESS
+
+    @logged
+    def on_deactivate(self, _: LifecycleState) -> TransitionCallbackReturn:
+        """Publish nothing more."""
+        if self.pipeline is not None:
+            self.pipeline.deactivate()
+        return SUCCESS
+
+    @logged
+    def on_cleanup(self, _: LifecycleState) -> TransitionCallbackReturn:
+        """Close inputs and outputs and free the network."""
+        self._close()
+        return SUCCESS
+
+    @logged
+    def on_shutdown(self, _: LifecycleState) -> TransitionCallbackReturn:
+        """As cleanup, for good."""
+        self._close()
+        return SUCCESS
+
+    @logged
+    def on_error(self, _: LifecycleState) -> TransitionCallbackReturn:
+        """Begin anew, unconfigured, after a transition that raised an exception."""
+        self._close()
+        return SUCCESS
 
     def destroy_node(self) -> None:
         """End the worker and free what the node holds."""
-        self.stop()
+        if self.pipeline is not None:
+            self.pipeline.stop()
         super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()  # rclpy forgets it, and it keeps the node in the graph
 
-    def _consider(self) -> None:
-        """Offer the newest map and pose to the worker, which knows whether they deserve a prediction."""
-        newest = self._maps.latest
-        if newest is None:
-            return
-        pose = self._poses.pose_in(newest.frame)
-        if isinstance(pose, str):
-            self._missing(pose)
+    def _autostart(self) -> None:
+        self._activate_when_ready = True
+        if self.trigger_configure() != SUCCESS:
+            raise ConfigError(self.failure)
+
+    def _refuse(self, error: BaseException) -> TransitionCallbackReturn:
+        if self._activate_when_ready:
+            self.failure = one_line(error)  # the process's last line
         else:
-            self._worker.offer(newest, pose)
+            self.get_logger().error(one_line(error))
+        return FAILURE
+
+    def _close(self) -> None:
+        self.was_ready = self._activate_when_ready = False
+        pipeline, self.pipeline = self.pipeline, None
+        if pipeline is not None and not pipeline.close():
+            self.get_logger().info("the network's memory is freed when the present prediction ends")
 
     def _watch(self) -> None:
-        """Follow the ROS graph, and say what is missing."""
-        self._maps.adapt()
-        self._poses.adapt()
-        for text in filter(None, (self._maps.missing(), self._poses.missing())):
-            self._missing(text)
-        self._consider()
-
-    def _missing(self, text: str) -> None:
-        if time.monotonic() - self._started > GRACE_S:
-            self._warn(text)
-
-    def _warn(self, text: str, kind: str = "") -> None:
-        """Log the text, unless one of its kind (by default the same text) was logged lately."""
-        if self._throttle.due(kind or text):
-            self.get_logger().warning(text)
+        if self.pipeline is not None:
+            self.pipeline.watch()
+        self._diagnostics.publish(self.state, self.pipeline)
 
     def _on_settings(self, _: Settings) -> None:
-        self._outputs.restart_timer()
+        if self.pipeline is not None:
+            self.pipeline.outputs.restart_timer()
 
-    def _hand_back(self, report: Report) -> None:
-        """Called in the worker's thread."""
-        self._reports.append(report)
-        self._reported.trigger()
+    def _on_ready(self) -> None:
+        self.was_ready = True
+        if self._activate_when_ready:
+            self.trigger_activate()
 
-    def _on_reports(self) -> None:
-        while self._reports:
-            self._on_report(self._reports.popleft())
-
-    def _on_report(self, report: Report) -> None:
-        match report:
-            case Predicted(request, field):
-                if field.source_note:
-                    self._warn(field.source_note, kind=_DIGITS.sub("#", field.source_note))
-                latency_s = self._outputs.publish(request, field)
-                self._published += 1
-                if self._published == 1:
-                    self.get_logger().info(
-                        f"first distances on {self._outputs.topic} after {latency_s:.2f} s"
-                    )
-            case Failed(error):
-                self.get_logger().error(
-                    f"prediction failed, the next map or pose is tried: {one_line(error)}"
-                )
-                self.get_logger().debug("".join(traceback.format_exception(error)))
-            case Ready(description):
-                self.get_logger().info(f"ready: {description}")
-            case Broken(error):
-                self.failure = one_line(error)
-                self.get_logger().fatal(self.failure)
-                self.get_logger().debug("".join(traceback.format_exception(error)))
-                self.context.try_shutdown()
+    def _on_broken(self, error: BaseException) -> None:
+        self.failure = one_line(error)
+        self.get_logger().fatal(self.failure)
+        self.context.try_shutdown()

@@ -25,6 +25,8 @@ class Listener:
     writer, while a permissive reader misses what was latched. So the strict subscription stays and a second
     one is opened when a publisher is found that it cannot hear. A transient-local publisher beside a volatile
     one is then heard twice: callbacks must bear the same message again.
+
+    topic: its full name, namespace and remapping applied.
     """
 
     def __init__(self, node: Node, message_type: type, topic: str, callback: Callable[[Any], None]) -> None:
@@ -34,17 +36,18 @@ class Listener:
         self._callback = callback
         self._subscriptions: dict[tuple[Any, Any], Any] = {}
         self._listen(LATCHED)
-
-    @property
-    def topic(self) -> str:
-        """The topic's full name, namespace and remapping applied."""
-        name: str = self._subscriptions[_key(LATCHED)].topic_name
-        return name
+        self.topic: str = self._subscriptions[_key(LATCHED)].topic_name
 
     def adapt(self) -> None:
         """Open what the topic's present publishers need; cheap, to be called now and then."""
         for publisher in self._publishers():
             self._listen(_profile_for(publisher.qos_profile))
+
+    def close(self) -> None:
+        """End the subscriptions."""
+        for subscription in self._subscriptions.values():
+            self._node.destroy_subscription(subscription)
+        self._subscriptions.clear()
 
     def describe(self) -> str:
         """What is listened for, where and how, and who publishes there: for log lines."""

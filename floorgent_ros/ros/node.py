@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from floorgent_ros.ros.parameters import Settings
     from floorgent_ros.ros.worker import Predictor
 
-EXIT_OK, EXIT_BAD_INPUT = 0, 2
+EXIT_OK, EXIT_FAULT, EXIT_BAD_INPUT = 0, 1, 2
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(args: list[str] | None = None, load: Callable[[Settings], Predictor] | None = None) -> NoReturn:
-    """Run the node until Ctrl-C or SIGTERM (exit code 0), or until it cannot go on (2, with one line).
+    """Run the node until Ctrl-C or SIGTERM (exit code 0), or until it cannot go on.
+
+    Then there is one line, and the code is 2 when it cannot start (parameters, checkpoint), 1 when its worker
+    died later and a new process may do better.
 
     args: as for `rclpy.init`. load: makes the predictor, by default the one of the parameters. Ends the
     process: a prediction in progress is not waited for, nor is the interpreter, which takes seconds to tear
@@ -68,7 +71,9 @@ def _run(args: list[str] | None, load: Callable[[Settings], Predictor] | None) -
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
-    return EXIT_BAD_INPUT if node.failure else EXIT_OK
+    if stopped or not node.failure:
+        return EXIT_OK
+    return EXIT_FAULT if node.was_ready else EXIT_BAD_INPUT
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from builtin_interfaces.msg import Time
 from nav_msgs.msg import MapMetaData, OccupancyGrid
 from rclpy.event_handler import PublisherEventCallbacks, UnsupportedEventTypeError
 from rclpy.node import Node
@@ -15,23 +16,25 @@ from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
 from floorgent_ros.config import NodeSettings
-from floorgent_ros.msg import DistanceGrid
+from floorgent_ros.msg import DistanceGrid, StageTimings
 from floorgent_ros.ros.conversions import (
     distance_grid,
     distance_map,
     observation_image,
     occupancy_grid,
+    stage_timings,
     window_info,
 )
 from floorgent_ros.ros.listener import LATCHED
 from floorgent_ros.ros.markers import wall_markers
 from floorgent_ros.ros.steady_time import steady_timer
-from floorgent_ros.ros.worker import Request
+from floorgent_ros.ros.worker import Predicted
 
 if TYPE_CHECKING:
     from floorgent_ros.predictor import DistanceField
 
 DISTANCE_TOPIC = "floorgent/distance"
+TIMINGS_TOPIC = "floorgent/timings"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,7 @@ class Result:
     field: DistanceField
     header: Header
     info: MapMetaData
+    pose_stamp: Time
 
 
 Make = Callable[[Result, NodeSettings], Any]
@@ -72,15 +76,18 @@ class Visual:
 class Outputs:
     """The node's publishers: reliable, transient local, depth 1, so that late joiners get the last result.
 
-    It is published again every republish_period, for volatile late subscribers. All in the executor's thread.
+    It is published again every republish_period, for volatile late subscribers. Nothing leaves while `open`
+    is False. All in the executor's thread.
     """
 
     def __init__(self, node: Node, settings: Callable[[], NodeSettings]) -> None:
+        self.open = False
+        self.result: Result | None = None
         self._node = node
         self._settings = settings
-        self._result: Result | None = None
         self._message: DistanceGrid | None = None
         self._distance = node.create_publisher(DistanceGrid, DISTANCE_TOPIC, LATCHED)
+        self._timings = node.create_publisher(StageTimings, TIMINGS_TOPIC, LATCHED)
         self._visuals = {topic: self._visual(topic, *kind) for topic, kind in VISUALS.items()}
         self._timer: Any = None
         self.restart_timer()
@@ -91,26 +98,28 @@ class Outputs:
         name: str = self._distance.topic_name
         return name
 
-    def publish(self, request: Request, field: DistanceField) -> float:
+    def publish(self, predicted: Predicted) -> float:
         """Publish a new result and return its latency: from the arrival of its input to now, s."""
-        header = Header(stamp=request.map.stamp, frame_id=request.map.frame)
-        result = Result(field, header, window_info(field, request.map.load_time))
-        message = distance_grid(field, header, result.info, request.pose.stamp)
-        latency_s = time.monotonic() - request.arrived
-        message.latency_s = latency_s
+        begun = time.monotonic()
+        result = result_of(predicted)
+        message = message_of(result)
+        message.latency_s = latency_s = time.monotonic() - predicted.request.arrived
         self._distance.publish(message)
-        self._result, self._message = result, message
+        self.result, self._message = result, message
         for visual in self._visuals.values():
             visual.message = None
             if visual.publisher.get_subscription_count():
                 self._show(visual)
+        if self._timings.get_subscription_count():
+            published_s = time.monotonic() - begun
+            self._timings.publish(stage_timings(result.header, predicted, latency_s, published_s))
         if self._timer is not None:
             self._timer.reset()
         return latency_s
 
     def republish(self) -> None:
         """Publish the last result once more."""
-        if self._message is None:
+        if self._message is None or not self.open:
             return
         self._distance.publish(self._message)
         for visual in self._visuals.values():
@@ -123,6 +132,14 @@ class Outputs:
             self._node.destroy_timer(self._timer)
         period_s = self._settings().republish_period
         self._timer = steady_timer(self._node, period_s, self.republish) if period_s > 0 else None
+
+    def close(self) -> None:
+        """Take the topics back."""
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+        visuals = (visual.publisher for visual in self._visuals.values())
+        for publisher in (self._distance, self._timings, *visuals):
+            self._node.destroy_publisher(publisher)
 
     def _visual(self, topic: str, message_type: type, make: Make) -> Visual:
         def matched(event: Any) -> None:
@@ -138,8 +155,20 @@ class Outputs:
         return Visual(publisher, make)
 
     def _show(self, visual: Visual) -> None:
-        if self._result is None:
+        if self.result is None or not self.open:
             return
         if visual.message is None:
-            visual.message = visual.make(self._result, self._settings())
+            visual.message = visual.make(self.result, self._settings())
         visual.publisher.publish(visual.message)
+
+
+def result_of(predicted: Predicted) -> Result:
+    """The prediction in the frame and with the stamps of its request."""
+    request, field = predicted.request, predicted.field
+    header = Header(stamp=request.map.stamp, frame_id=request.map.frame)
+    return Result(field, header, window_info(field, request.map.load_time), request.pose.stamp)
+
+
+def message_of(result: Result) -> DistanceGrid:
+    """The prediction as planners read it, without its latency."""
+    return distance_grid(result.field, result.header, result.info, result.pose_stamp)

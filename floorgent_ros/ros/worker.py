@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import statistics
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from floorgent_ros.config import NodeSettings, ObservationSettings, PredictorSettings
 from floorgent_ros.geometry.grid import OccupancyMap
+from floorgent_ros.ros.failures import save_case
 from floorgent_ros.ros.maps import MapUpdate
 from floorgent_ros.ros.parameters import Settings
 from floorgent_ros.ros.poses import Pose
@@ -26,8 +30,18 @@ class Predictor(Protocol):
     observation: ObservationSettings
 
     @property
+    def device(self) -> object:
+        """Where the network is; its text is shown."""
+        ...
+
+    @property
     def description(self) -> str:
         """One line about checkpoint, device and number format."""
+        ...
+
+    @property
+    def fallbacks(self) -> Sequence[str]:
+        """One line for each time that memory ran out and another way was found."""
         ...
 
     def warm_up(self) -> None:
@@ -41,11 +55,15 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A prediction to be made. arrived: when the map or pose that called for it came in, monotonic, s."""
+    """A prediction to be made. arrived: when the map or pose that called for it came in, monotonic, s.
+
+    call: whatever the caller of `Worker.ask` needs to find it again; None for the robot's own predictions.
+    """
 
     map: MapUpdate
     pose: Pose
     arrived: float
+    call: Any = None
 
 
 @dataclass(frozen=True)
@@ -53,38 +71,55 @@ class Ready:
     """The predictor is loaded and warm."""
 
     description: str
+    device: str = ""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """The predictor could not be loaded: there is nothing this node can do."""
+    """The predictor could not be loaded, or the thread came to an unexpected end: no prediction any more."""
 
-    error: Exception
+    error: BaseException
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A prediction (or the warm-up) raised an exception; the next request may do better."""
+    """A prediction (or the warm-up: no request) raised an exception; the next request may do better.
+
+    saved: one line about the case on disk, '' when that was not asked for.
+    """
 
     error: Exception
+    request: Request | None = None
+    saved: str = ""
+
+
+@dataclass(frozen=True)
+class FellBack:
+    """Memory ran out and another way was found; one line says which."""
+
+    note: str
+    device: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """A request's answer."""
+    """A request's answer. waited_s: from the request's arrival to the start of its prediction."""
 
     request: Request
     field: DistanceField
+    waited_s: float = 0.0
 
 
-Report = Ready | Broken | Failed | Predicted
+Report = Ready | Broken | Failed | FellBack | Predicted
 
 
 class Worker:
     """One daemon thread and a slot for one request, in which a newer one replaces an older.
 
-    load: makes the predictor, in the thread. settings: the settings at present. report: called in the thread
-    after each thing that happened, never after `stop` has returned.
+    A second slot holds one call, which waits for no rate and goes first. load: makes the predictor, in the
+    thread. settings: the settings at present. report: called in the thread after each thing that happened,
+    never after `stop` has returned. loaded, warm: set when the predictor is. error: why the thread ended, if
+    that was not asked for. skipped: how many maps were replaced by a newer one before their turn.
     """
 
     def __init__(
@@ -98,14 +133,25 @@ class Worker:
         self._report_to = report
         self._changed = threading.Condition()
         self._waiting: Request | None = None
+        self._call: Request | None = None
         self._last: Request | None = None
         self._next_start = 0.0
+        self._begun: float | None = None  # when the prediction in progress began
+        self._durations: deque[float] = deque(maxlen=20)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="prediction", daemon=True)
+        self.loaded, self.warm = threading.Event(), threading.Event()
+        self.error: BaseException | None = None
+        self.skipped = 0
 
     def start(self) -> None:
         """Load the predictor, warm it up and take requests from then on."""
         self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
 
     def offer(self, newest_map: MapUpdate, pose: Pose) -> None:
         """Ask for a prediction of the newest map and pose, if they differ enough from the last one's."""
@@ -116,8 +162,31 @@ class Worker:
             arrived = max(newest_map.arrived, pose.arrived)
             if self._waiting is not None and self._waiting.map.identity == newest_map.identity:
                 arrived = self._waiting.arrived
+            elif self._waiting is not None:
+                self.skipped += 1
             self._waiting = Request(newest_map, pose, arrived)
             self._changed.notify()
+
+    def ask(self, request: Request) -> bool:
+        """Have a call's request predicted next; False when another call is waiting already."""
+        with self._changed:
+            if self._call is not None:
+                return False
+            self._call = request
+            self._changed.notify()
+            return True
+
+    def forget(self) -> None:
+        """Drop what waits, and take the next offer whatever was predicted before."""
+        with self._changed:
+            self._waiting = self._last = None
+
+    def ready_in_s(self) -> float:
+        """How long until a new call could start, by the predictions so far, s."""
+        with self._changed:
+            usual_s = statistics.median(self._durations) if self._durations else 1.0
+            running_s = 0.0 if self._begun is None else usual_s - (time.monotonic() - self._begun)
+            return max(0.1, running_s) + (usual_s if self._call is not None else 0.0)
 
     def stop(self, timeout_s: float = 0.0) -> bool:
         """Take no further request and report nothing more; True when the thread ended in time."""
@@ -130,23 +199,39 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            predictor = self._load()
-        except Exception as error:  # noqa: BLE001  the node ends with a line about it
+            self._work()
+        except BaseException as error:  # noqa: BLE001  nobody else would notice that the thread ended
+            self.error = error
             self._report(Broken(error))
-            return
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():  # the network is gone, its memory is not
+            torch.cuda.empty_cache()
+
+    def _work(self) -> None:
+        predictor = self._load()
+        self.loaded.set()
         try:
             predictor.warm_up()
         except Exception as error:  # noqa: BLE001  the first prediction will be slow, or fail as well
             self._report(Failed(error))
-        self._report(Ready(predictor.description))
+        self.warm.set()
+        self._report(Ready(predictor.description, str(predictor.device)))
+        told = 0
         while (request := self._take()) is not None:
-            self._report(self._answer(predictor, request))
+            report = self._answer(predictor, request)
+            for note in predictor.fallbacks[told:]:
+                told += 1
+                self._report(FellBack(note, str(predictor.device)))
+            self._report(report)
 
     def _take(self) -> Request | None:
         """Wait for a request and for its time; None when the worker shall stop."""
         with self._changed:
             while not self._stopping:
                 wait_s = self._next_start - time.monotonic()
+                if self._call is not None:
+                    request, self._call = self._call, None
+                    return request
                 if self._waiting is None:
                     self._changed.wait()
                 elif wait_s > 0:
@@ -160,11 +245,17 @@ class Worker:
     def _answer(self, predictor: Predictor, request: Request) -> Report:
         settings = self._settings()
         predictor.settings, predictor.observation = settings.predictor, settings.observation
+        self._begun = begun = time.monotonic()
         try:
             field = predictor.predict(request.map.grid, (request.pose.x, request.pose.y))
         except Exception as error:  # noqa: BLE001  whatever it is, the next map may be better
-            return Failed(error)
-        return Predicted(request, field)
+            place = request.pose.x, request.pose.y
+            return Failed(error, request, save_case(settings, request.map.grid, place, error))
+        finally:
+            with self._changed:
+                self._begun = None
+                self._durations.append(time.monotonic() - begun)
+        return Predicted(request, field, begun - request.arrived)
 
     def _report(self, report: Report) -> None:
         with self._changed:

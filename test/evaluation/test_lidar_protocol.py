@@ -61,6 +61,7 @@ def prediction(grid, distance, completions=()):
         VIEWPOINT,
         0,
         20.0,
+        blocked=np.zeros((len(completions), *distance.shape), bool),
         timings={"complete": 40.0, "distance": 10.0},
     )
 

@@ -12,6 +12,7 @@ import torch
 from floorgent_ros.geometry.canonical import distance_to
 from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.geometry.observation import observe
+from floorgent_ros.geometry.segments import to_metres
 from floorgent_ros.model.checkpoint import load_checkpoint, save_checkpoint
 from floorgent_ros.model.completion import complete, observed_levels
 from floorgent_ros.model.paper.config import SequenceConfig
@@ -58,10 +59,11 @@ def test_the_observed_walls_are_those_of_the_map_and_come_back_as_the_prompt(yaw
     assert len(levels) >= 4
     drawn = complete(network, observation, 2, 0, Nucleus())
     assert len(drawn) == 2
-    for walls in drawn:
-        assert walls.dtype == np.float32
-        for x, y in walls[:4].reshape(-1, 2):
-            assert distance_to(room_walls(grid), (x, y)).min() < 0.25
+    for cells in drawn:
+        for x, y in to_metres(cells[:4], observation.frame).reshape(-1, 2):
+            assert distance_to(room_walls(grid), (x, y)).min() < 0.3
+    (second,) = complete(network, observation, 1, 0, Nucleus(), first=1)
+    assert np.array_equal(second, drawn[1])
 
 
 def test_an_image_model_sees_its_nearest_segments(monkeypatch):
@@ -99,4 +101,4 @@ def test_a_map_without_walls_is_no_obstacle():
     grid = OccupancyMap(np.zeros((40, 40), np.int8), 0.05)
     network = SequenceNet(CONFIG).eval()
     drawn = complete(network, observe(grid, (1.0, 1.0)), 2, 0, Nucleus())
-    assert all(walls.shape[1:] == (2, 2) for walls in drawn)
+    assert all(cells.shape[1:] == (4,) for cells in drawn)

@@ -1,6 +1,6 @@
 """The real node with a predictor of a few lines, as a process of its own: `fake_node.py MODE --ros-args …`.
 
-MODE: answer at once, sleep in a prediction, spin in one (never letting go of the interpreter by itself), or
+MODE: answer at once; in a prediction sleep, spin (never letting go of the interpreter by itself) or die; or
 load for ever.
 """
 
@@ -28,6 +28,8 @@ class Predictor(FakePredictor):
 
     def predict(self, grid: OccupancyMap, viewpoint: tuple[float, float]) -> Any:
         print("predicting", file=sys.stderr, flush=True)
+        if MODE == "die":
+            raise SystemExit("something ended the thread")
         end = time.monotonic() + (60 if MODE in {"sleep", "spin"} else 0)
         while time.monotonic() < end:
             if MODE == "sleep":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import rclpy
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -104,10 +104,11 @@ class Robot:
 class FakePredictor:
     """Stands in for DistancePredictor: remembers what it is asked and answers when it may.
 
-    hold: while set, predictions wait. error: raised by the next predictions.
+    go: while clear, predictions wait. error: raised by the next predictions. fallbacks: what they report.
     """
 
     description = "fake predictor"
+    device = "cpu"
 
     def __init__(self) -> None:
         self.settings = PredictorSettings()
@@ -119,6 +120,7 @@ class FakePredictor:
         self.go.set()
         self.error: Exception | None = None
         self.note = ""
+        self.fallbacks: list[str] = []
 
     def load(self, settings: Settings) -> FakePredictor:
         return self
@@ -157,8 +159,9 @@ def fake_field(
         source=viewpoint,
         seed=seed,
         horizon_m=15.0,
+        blocked=np.zeros((completions, 256, 256), bool),
         source_note=note,
-        timings={},
+        timings={"complete": 40.0},
     )
     return cast("DistanceField", field)
 
@@ -206,6 +209,14 @@ def pose_message(x: float = 2.0, y: float = 1.5, *, frame: str = "map", stamp_s:
 
 def odometry_message(x: float = 2.0, y: float = 1.5, *, frame: str = "map") -> Odometry:
     message = Odometry()
+    message.header.frame_id = frame
+    message.pose.pose.position.x, message.pose.pose.position.y = x, y
+    message.pose.pose.orientation.w = 1.0
+    return message
+
+
+def amcl_message(x: float = 2.0, y: float = 1.5, *, frame: str = "map") -> PoseWithCovarianceStamped:
+    message = PoseWithCovarianceStamped()
     message.header.frame_id = frame
     message.pose.pose.position.x, message.pose.pose.position.y = x, y
     message.pose.pose.orientation.w = 1.0

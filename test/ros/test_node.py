@@ -16,7 +16,7 @@ from sensor_msgs.msg import Image
 from visualization_msgs.msg import MarkerArray
 
 from floorgent_ros.msg import DistanceGrid
-from floorgent_ros.ros import floorgent_node
+from floorgent_ros.ros import pipeline
 from floorgent_ros.ros.floorgent_node import FloorgentNode
 
 VOLATILE = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.VOLATILE)
@@ -104,7 +104,7 @@ def test_newest_map_wins_while_a_prediction_runs(bench: Bench, predictor: FakePr
     bench.until(lambda: predictor.asked, "the first prediction")
     for count in range(2, 30):
         robot.maps.publish(map_message(room(60 + count), stamp_s=count))
-        bench.until(lambda wanted=count: node._maps.latest.stamp.sec == wanted, f"map {count}")
+        bench.until(lambda wanted=count: node.pipeline.maps.latest.stamp.sec == wanted, f"map {count}")
     predictor.go.set()
     bench.until(lambda: distances and distances[-1].header.stamp.sec == 29, "the newest map's result")
     assert len(predictor.asked) == 2
@@ -130,8 +130,8 @@ def test_late_joiner_gets_the_last_result_on_every_topic(bench: Bench, predictor
     robot.connected()
     robot.poses.publish(pose_message())
     robot.maps.publish(map_message(stamp_s=3))
-    bench.until(lambda: node._published, "a result")
-    assert all(visual.message is None for visual in node._outputs._visuals.values())  # nobody asked
+    bench.until(lambda: node.pipeline.tally.published, "a result")
+    assert all(visual.message is None for visual in node.pipeline.outputs._visuals.values())  # nobody asked
     heard = {
         topic: robot.hear(topic, kind)
         for topic, kind in {"floorgent/distance": DistanceGrid, **VISUALS}.items()
@@ -152,7 +152,7 @@ def test_volatile_late_subscriber_gets_it_when_it_is_published_again(
     robot.connected()
     robot.poses.publish(pose_message())
     robot.maps.publish(map_message(stamp_s=3))
-    bench.until(lambda: node._published, "a result")
+    bench.until(lambda: node.pipeline.tally.published, "a result")
     distances = robot.hear("floorgent/distance", DistanceGrid, VOLATILE)
     walls = robot.hear("floorgent/walls", MarkerArray, VOLATILE)
     bench.until(lambda: len(distances) > 1 and walls, "the last result again")
@@ -244,7 +244,7 @@ def test_a_stream_of_the_same_bad_map_is_one_line(
 def test_without_map_and_pose_a_throttled_line_names_topic_and_qos(
     bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(floorgent_node, "GRACE_S", 0.0)
+    monkeypatch.setattr(pipeline, "GRACE_S", 0.0)
     started(bench, predictor, namespace="robot1")
     said = ""
 
@@ -265,7 +265,7 @@ def test_without_map_and_pose_a_throttled_line_names_topic_and_qos(
 def test_pose_in_another_frame_gives_one_line_and_no_prediction(
     bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(floorgent_node, "GRACE_S", 0.0)
+    monkeypatch.setattr(pipeline, "GRACE_S", 0.0)
     robot = Robot(bench, pose_type=Odometry)
     distances = robot.hear("floorgent/distance", DistanceGrid)
     started(bench, predictor, pose_source="odometry")
@@ -352,9 +352,15 @@ def test_two_robots_in_two_namespaces_do_not_hear_each_other(bench: Bench) -> No
 
 def test_every_output_is_reliable_transient_local_depth_1(bench: Bench, predictor: FakePredictor) -> None:
     node = started(bench, predictor)
-    outputs = [node._outputs._distance, *(visual.publisher for visual in node._outputs._visuals.values())]
+    published = node.pipeline.outputs
+    outputs = [
+        published._distance,
+        published._timings,
+        *(visual.publisher for visual in published._visuals.values()),
+    ]
     assert {output.topic_name for output in outputs} == {
         "/floorgent/distance",
+        "/floorgent/timings",
         *(f"/{name}" for name in VISUALS),
     }
     for output in outputs:

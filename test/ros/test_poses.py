@@ -8,10 +8,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from geometry_msgs.msg import PoseStamped, TransformStamped
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped, TransformStamped
 from nav_msgs.msg import Odometry
 from rclpy.qos import qos_profile_sensor_data
-from ros_harness import Bench, odometry_message, pose_message
+from ros_harness import Bench, amcl_message, odometry_message, pose_message
 
 from floorgent_ros.config import NodeSettings
 from floorgent_ros.errors import ConfigError
@@ -25,7 +25,11 @@ class TransformError(Exception):
 
 @pytest.mark.parametrize(
     ("kind", "message_type", "message"),
-    [("pose", PoseStamped, pose_message(3.0, 4.0)), ("odometry", Odometry, odometry_message(3.0, 4.0))],
+    [
+        ("pose", PoseStamped, pose_message(3.0, 4.0)),
+        ("odometry", Odometry, odometry_message(3.0, 4.0)),
+        ("pose_with_covariance", PoseWithCovarianceStamped, amcl_message(3.0, 4.0)),
+    ],
 )
 @pytest.mark.parametrize("qos", [LATCHED, qos_profile_sensor_data], ids=["latched", "sensor data"])
 def test_topic_gives_the_newest_pose(
@@ -107,6 +111,35 @@ def test_tf_without_a_transform_gives_a_line_and_never_an_identity() -> None:
     assert "\n" not in text
 
 
+def test_tf_that_fails_later_leaves_the_last_pose_which_gets_old() -> None:
+    there, now = [True], [9.5]
+
+    def lookup(target: str, source: str) -> TransformStamped:
+        if not there[0]:
+            raise TransformError("extrapolation into the future")
+        return transform(5.0, 6.0)
+
+    source = TfPose("base_link", lookup, (TransformError,), now_s=lambda: now[0])
+    assert source.age_s() is None
+    first = source.pose_in("map")
+    assert source.age_s() == pytest.approx(0.5)
+    there[0], now[0] = False, 29.0
+    assert source.pose_in("map") == first
+    assert source.age_s() == pytest.approx(20.0)
+    assert "extrapolation" in str(source.pose_in("other_map"))  # not a pose of another frame
+
+
+def test_tf_pose_is_not_old_after_the_clock_jumped_back_nor_when_static() -> None:
+    source = TfPose("base_link", lambda *_: transform(5.0, 6.0), (TransformError,), now_s=lambda: 1.0)
+    source.pose_in("map")
+    assert source.age_s() == 0.0
+    static = transform(5.0, 6.0)
+    static.header.stamp.sec = 0
+    source = TfPose("base_link", lambda *_: static, (TransformError,), now_s=lambda: 1e9)
+    source.pose_in("map")
+    assert source.age_s() == 0.0
+
+
 def test_tf_transform_that_is_not_finite_is_refused() -> None:
     pose = TfPose("base_link", lambda *_: transform(math.nan, 0.0), (TransformError,)).pose_in("map")
     assert "not finite" in str(pose)
@@ -124,10 +157,17 @@ def tf2_ros(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
             assert time.nanoseconds == 0  # tf2's "latest"
             return transform(7.0, 8.0)
 
+    class Listener:
+        def __init__(self, buffer: Buffer, node: Any, spin_thread: bool) -> None:
+            assert not spin_thread
+
+        def unregister(self) -> None:
+            pass
+
     module = ModuleType("tf2_ros")
     module.__spec__ = SimpleNamespace(name="tf2_ros", loader=None)  # type: ignore[assignment]
     module.Buffer = Buffer  # type: ignore[attr-defined]
-    module.TransformListener = lambda buffer, node, spin_thread: (buffer, node)  # type: ignore[attr-defined]
+    module.TransformListener = Listener  # type: ignore[attr-defined]
     module.TransformException = TransformError  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "tf2_ros", module)
     return module
@@ -142,6 +182,10 @@ def test_tf_is_used_where_it_is_installed(bench: Bench, tf2_ros: ModuleType, kin
     pose = source.pose_in("map")
     assert isinstance(pose, Pose)
     assert (pose.x, pose.y) == (7.0, 8.0)
+    source.close()
+    calls.clear()
+    bench.spin_for(0.5)
+    assert not calls
 
 
 @pytest.fixture

@@ -41,18 +41,25 @@ class Given:
 
 @torch.inference_mode()
 def draw(
-    network: SequenceNet, count: int, seed: int, *, given: Given | None = None, nucleus: Nucleus | None = None
+    network: SequenceNet,
+    count: int,
+    seed: int,
+    *,
+    given: Given | None = None,
+    nucleus: Nucleus | None = None,
+    first: int = 0,
 ) -> list[Levels]:
     """Draw `count` sequences for each of B samples: B · count arrays (n, 4) of levels, the prompt included.
 
-    Sequence k of a sample depends on the seed, its sample's place and k, not on count. Raises `ConfigError`
+    Sequence k of a sample, counted from `first`, depends on the seed, its sample's place and k, not on count.
+    Raises `ConfigError`
     for a network that needs an image and gets none.
     """
     given = given or Given()
     context, tokens = _begin(network, given, count)
     vocabulary, nucleus = network.vocabulary, nucleus or Nucleus()
     length = vocabulary.per_segment * network.config.max_segments
-    uniform = _uniforms(given.size, count, length + 1, seed).to(tokens.device)
+    uniform = _uniforms(given.size, range(first, first + count), length + 1, seed).to(tokens.device)
     state = network.decoder.begin(len(tokens), length, context)
     logits = network.decoder.advance(tokens, state)  # type: ignore[arg-type]
     alive = torch.ones(len(tokens), dtype=torch.bool, device=tokens.device)
@@ -138,11 +145,11 @@ def _begin(network: SequenceNet, given: Given, count: int) -> tuple[Tensor | Non
     return context, tokens.repeat_interleave(count, 0)
 
 
-def _uniforms(samples: int, count: int, steps: int, seed: int) -> Tensor:
-    """(steps, samples · count) numbers in [0, 1)."""
+def _uniforms(samples: int, indices: range, steps: int, seed: int) -> Tensor:
+    """(steps, samples · len(indices)) numbers in [0, 1)."""
     draws = [
         np.random.default_rng((seed, sample, index)).random(steps, np.float32)
         for sample in range(samples)
-        for index in range(count)
+        for index in indices
     ]
     return torch.from_numpy(np.stack(draws, -1))
