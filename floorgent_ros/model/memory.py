@@ -23,14 +23,20 @@ class ThriftySampler:
     """
 
     def __init__(self, network: nn.Module, draw: Callable[..., Drawn] = sample) -> None:
-        """draw: as `sample`, or `completion.complete` for observations; the network is moved to the CPU, in float32, when not even one fits."""
+        """draw: as `sample`, or `completion.complete` for observations.
+
+        The network is moved to the CPU, in float32, when not even one fits.
+        """
         self._network = network
         self._draw = draw
         self._chunk: int | None = None  # completions at once; None: all
         self.notes: list[str] = []
 
     def __call__(self, observed: Any, count: int, seed: int, nucleus: Nucleus) -> Drawn:
-        """As `draw` for the image or observation; raises `torch.cuda.OutOfMemoryError` when there is nothing left to retreat to."""
+        """As `draw` for the image or observation.
+
+        Raises `torch.cuda.OutOfMemoryError` when there is nothing left to retreat to.
+        """
         note = ""
         while True:
             at_once = min(self._chunk or count, count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from paper_models import KINDS, random_batch, small_network
+from paper_models import KINDS, random_batch, small_network, talkative
 
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.model.paper.sampling import GREEDY, Given, beam_search, draw
@@ -58,7 +58,7 @@ def test_only_grammatical_sequences_of_allowed_length_are_drawn(kind):
 
 @pytest.mark.parametrize("kind", ["tokens", "no opcodes", "mlp", "segments"])
 def test_a_prompt_is_kept_and_completed(kind):
-    network = small_network(kind)
+    network = talkative(small_network(kind))
     given = given_for(network, prompt=3)
     drawn = draw(network, 4, seed=0, given=given, nucleus=PLAIN)
     for levels in drawn:
@@ -68,7 +68,7 @@ def test_a_prompt_is_kept_and_completed(kind):
 
 @pytest.mark.parametrize("kind", ["tokens", "segments with image"])
 def test_draws_depend_on_the_seed_and_not_on_their_number(kind):
-    network = small_network(kind)
+    network = talkative(small_network(kind))
     given = given_for(network, samples=2)
     size = given.size
     few, many = draw(network, 2, 5, given=given), draw(network, 4, 5, given=given)

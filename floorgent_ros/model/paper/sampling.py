@@ -52,8 +52,7 @@ def draw(
     """Draw `count` sequences for each of B samples: B · count arrays (n, 4) of levels, the prompt included.
 
     Sequence k of a sample, counted from `first`, depends on the seed, its sample's place and k, not on count.
-    Raises `ConfigError`
-    for a network that needs an image and gets none.
+    Raises `ConfigError` for a network that needs an image and gets none.
     """
     given = given or Given()
     context, tokens = _begin(network, given, count)
