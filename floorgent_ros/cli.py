@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from floorgent_ros.cli_evaluate import add_paper_protocols
-from floorgent_ros.config import PredictorSettings
+from floorgent_ros.config import NodeSettings, PredictorSettings
 from floorgent_ros.errors import FloorgentError
 
 EXIT_OK, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 2, 130
@@ -45,9 +45,12 @@ def _parser() -> Parser:
     parser = Parser("floorgent", description="Predict the unseen walls around a robot and the ways there.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_predict(commands)
+    _add_replay(commands)
+    _add_view(commands)
     _add_demo(commands)
     _add_train(commands)
     _add_evaluate(commands)
+    _add_benchmark(commands)
     return parser
 
 
@@ -71,6 +74,78 @@ def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--png", type=Path, metavar="F.png", help="draw map, completions and distance there")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.set_defaults(command=_predict)
+
+
+def _add_replay(commands: argparse._SubParsersAction[Parser]) -> None:
+    rules, defaults = NodeSettings(), PredictorSettings()
+    parser = commands.add_parser(
+        "replay",
+        help="what the node would have predicted while a bag was recorded",
+        description="Run the pipeline over a recorded map and pose, with the node's rules, without ROS.",
+    )
+    parser.add_argument("bag", type=Path, metavar="BAG", help="a ROS 2 bag, sqlite3 or MCAP")
+    parser.add_argument("--map-topic", default="/map", metavar="T", help="default: %(default)s")
+    parser.add_argument(
+        "--pose-topic",
+        metavar="T",
+        help="of PoseStamped, Odometry or PoseWithCovarianceStamped messages, or /tf "
+        "(default: /tf where the bag has it, else the only topic of poses)",
+    )
+    parser.add_argument(
+        "--base-frame",
+        default=rules.robot_base_frame,
+        metavar="F",
+        help="the robot's frame in /tf (default %(default)s)",
+    )
+    parser.add_argument(
+        "--min-travel",
+        type=float,
+        default=rules.min_travel,
+        metavar="M",
+        help="travel in m that calls for a new prediction on the same map (default %(default)s)",
+    )
+    parser.add_argument(
+        "--max-rate",
+        type=float,
+        default=rules.max_rate,
+        metavar="HZ",
+        help="at most this many predictions a second of the bag (default %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=defaults.seed, help="random seed (default %(default)s)")
+    parser.add_argument(
+        "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
+    )
+    _add_network(parser)
+    parser.add_argument("--out", type=Path, metavar="BAG2", help="write the predictions there, as a new bag")
+    parser.add_argument("--gif", type=Path, metavar="F.gif", help="draw the replay there")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.set_defaults(command=_replay)
+
+
+def _add_view(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser(
+        "view",
+        help="a live page in the browser of what the node publishes",
+        description="Serve a live page of the map, the predicted walls and the distances; needs ROS 2.",
+    )
+    parser.add_argument("--namespace", default="", metavar="NS", help="the robot's, such as robot1")
+    parser.add_argument(
+        "--map-topic", default="map", metavar="T", help="in the namespace (default %(default)s)"
+    )
+    parser.add_argument(
+        "--pose-topic",
+        default="pose",
+        metavar="T",
+        help="of PoseStamped messages; without them the robot is shown where the last prediction began "
+        "(default %(default)s)",
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="H", help="address to listen on (default %(default)s)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8765, metavar="P", help="0: any free one (default %(default)s)"
+    )
+    parser.set_defaults(command=_view)
 
 
 def _add_demo(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -154,6 +229,30 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
     add_paper_protocols(protocols)
 
 
+def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:
+    defaults = PredictorSettings()
+    parser = commands.add_parser(
+        "benchmark",
+        help="milliseconds of every stage, beside other ways and other networks",
+        description="Time every stage from map message to distances, beside other ways and other networks.",
+    )
+    _add_network(parser)
+    parser.add_argument("--precision", default="auto", metavar="P", help="auto, float32, bfloat16 or float16")
+    parser.add_argument(
+        "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
+    )
+    parser.add_argument("--wall-log-odds", type=float, metavar="O", help="instead of the default")
+    parser.add_argument(
+        "--runs", type=int, default=20, metavar="N", help="measured predictions (default %(default)s)"
+    )
+    parser.add_argument("--no-peers", action="store_true", help="leave the other networks out")
+    parser.add_argument(
+        "--png", type=Path, metavar="F.png", help="measure the cost curves, too, and draw them there"
+    )
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.set_defaults(command=_benchmark)
+
+
 def _add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, metavar="F", help="default: the shipped weights")
     parser.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda or cuda:N")
@@ -161,6 +260,18 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
 
 def _predict(options: argparse.Namespace) -> int:
     from floorgent_ros.cli_predict import run
+
+    return run(options)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from floorgent_ros.cli_replay import run
+
+    return run(options)
+
+
+def _view(options: argparse.Namespace) -> int:
+    from floorgent_ros.cli_view import run
 
     return run(options)
 
@@ -185,6 +296,12 @@ def _evaluate_lidar(options: argparse.Namespace) -> int | None:
         options.split = "val" if (options.data / "index.json").is_file() else "all"
     result: int | None = main_from_cli(options)
     return result
+
+
+def _benchmark(options: argparse.Namespace) -> int:
+    from floorgent_ros.benchmark.run import main_from_cli
+
+    return main_from_cli(options)
 
 
 if __name__ == "__main__":

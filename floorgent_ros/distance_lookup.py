@@ -15,6 +15,11 @@ def distance_at(message: Any, x: float, y: float) -> float:
     of `info.origin` are honoured. The value is +inf where most completions do not reach the cell and NaN
     where the map is occupied. Raises `MapError` when the point lies outside the window.
     """
+    return float(message.distance[cell_at(message, x, y)])
+
+
+def cell_at(message: Any, x: float, y: float) -> int:
+    """Index, in a DistanceGrid's arrays, of the cell that contains the point (x, y): see `distance_at`."""
     info = message.info
     corner, turn = info.origin.position, info.origin.orientation
     yaw = math.atan2(2 * (turn.w * turn.z + turn.x * turn.y), 1 - 2 * (turn.y**2 + turn.z**2))
@@ -27,4 +32,4 @@ def distance_at(message: Any, x: float, y: float) -> float:
             f"({x}, {y}) is outside the window of {width:g} x {height:g} m whose corner is "
             f"({corner.x:g}, {corner.y:g}): ask for a point inside it"
         )
-    return float(message.distance[int(up) * info.width + int(across)])
+    return int(up) * int(info.width) + int(across)

@@ -22,3 +22,7 @@ class CheckpointError(FloorgentError):
 
 class ConfigError(FloorgentError):
     """A setting outside its range."""
+
+
+class BagError(FloorgentError):
+    """A recorded bag that cannot be used."""

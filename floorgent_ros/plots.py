@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import colorsys
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +19,13 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.colors import Colormap, ListedColormap, to_rgb
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.transforms import Affine2D
 from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 
 from floorgent_ros.geometry.grid import WINDOW_M, OccupancyMap
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 UNSEEN_COLOUR, ROBOT_COLOUR, PATH_COLOUR = "#d5d8dc", "#d62728", "#d62728"
 MAX_SHOWN = 8  # completions
+FRAME_MS, LAST_FRAME_MS = 220, 2500
 Limits = tuple[float, float, float, float]  # x low, x high, y low, y high
 
 
@@ -270,3 +272,27 @@ def agg_canvas(figure: Figure) -> FigureCanvasAgg:
     if not isinstance(figure.canvas, FigureCanvasAgg):
         raise TypeError(f"{figure.canvas!r} is no Agg canvas: make the figure with new_figure")
     return figure.canvas
+
+
+def save_animation(frames: Iterable[NDArray[np.uint8]], path: Path) -> Path:
+    """Write pictures (rows, columns, RGB) of one size as a GIF that stays a while on the last one."""
+    palette = _palette()
+    images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    durations = [FRAME_MS] * (len(images) - 1) + [LAST_FRAME_MS]
+    images[0].save(path, format="GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
+    return path
+
+
+def _palette() -> Image.Image:
+    """256 colours for all frames, lest they flicker: the scale's, greys, mixtures with the robot's red."""
+    scale = distance_colours()(np.linspace(0, 1, 112))[:, :3]
+    greys = np.linspace(0, 1, 64)[:, None].repeat(3, axis=1)
+    red = np.array(to_rgb(ROBOT_COLOUR))
+    paper = (1.0, 1.0, 1.0), to_rgb(UNSEEN_COLOUR), (0.0, 0.0, 0.0), *scale[::28]
+    shares = np.linspace(0, 0.9, 8)
+    mixtures = [red + share * (np.array(colour) - red) for colour in paper for share in shares]
+    pale = [0.6 * colour + 0.4 for colour in scale[:: len(scale) // 16]]  # contour lines over the scale
+    colours = np.concatenate([scale, greys, mixtures, pale])[:256]
+    image = Image.new("P", (1, 1))
+    image.putpalette((255 * colours).round().astype(np.uint8).tobytes())
+    return image

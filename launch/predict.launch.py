@@ -33,8 +33,14 @@ LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
 
 # Memory that glibc hands back after each tensor and faults in again costs most of the time of a small network
-# on a virtual machine: let the node keep it. Values from the user's own environment stay.
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "17179869184"}
+# on a virtual machine: let the node keep it. And OpenMP's threads that wait for one another by spinning keep
+# from the CPU those they wait for, on a computer that is busy with other work: let them sleep.
+# Values from the user's own environment stay.
+ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "MALLOC_TRIM_THRESHOLD_": "17179869184",
+    "OMP_WAIT_POLICY": "passive",
+}
 
 # The topics of predict.rviz, absolute there, follow the namespace.
 RVIZ_TOPICS = ("walls", "observation", "occupancy", "distance_map")
@@ -86,7 +92,7 @@ def nodes(context):
         parameters=parameter_sources,
         remappings=[("map", given("map_topic"))],
         ros_arguments=["--log-level", given("log_level")] if given("log_level") else [],
-        additional_env={name: os.environ.get(name, value) for name, value in ALLOCATOR.items()},
+        additional_env={name: os.environ.get(name, value) for name, value in ENVIRONMENT.items()},
         respawn=BOOLEANS[given("respawn")],
         respawn_delay=1.0,
         output="screen",

@@ -16,7 +16,16 @@ from floorgent_ros.geometry.grid import CELL_M, OccupancyMap
 from floorgent_ros.model.checkpoint import shipped
 
 PROTOCOLS = ["lidar", "likelihood", "calibration", "distance"]
-COMMANDS = [[], ["predict"], ["demo"], ["train"], ["evaluate"], *(["evaluate", name] for name in PROTOCOLS)]
+COMMANDS = [
+    [],
+    ["predict"],
+    ["replay"],
+    ["view"],
+    ["demo"],
+    ["train"],
+    ["evaluate"],
+    *(["evaluate", name] for name in PROTOCOLS),
+]
 
 
 def run(*arguments):

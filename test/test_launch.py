@@ -136,12 +136,16 @@ def test_namespace_map_topic_and_log_level() -> None:
     assert "--log-level debug" in text
 
 
-def test_the_allocator_keeps_memory_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_kept_and_threads_sleep_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
     env = predict().env
     assert env["MALLOC_MMAP_THRESHOLD_"] == "65536"
     assert int(env["MALLOC_TRIM_THRESHOLD_"]) > 2**30
+    assert env["OMP_WAIT_POLICY"] == "passive"
 
 
 def test_the_node_is_started_again_only_where_that_is_asked_for() -> None:

@@ -29,14 +29,20 @@ ROOMS = {
     "model": GEOMETRY,
     "predictor": GEOMETRY | {"model"},
     "plots": GEOMETRY | {"predictor"},
-    "ros": GEOMETRY | {"model", "predictor", "distance_lookup", "msg", "srv"},
+    "messages": GEOMETRY | {"predictor"},
+    "schedule": GEOMETRY,
+    "bags": GEOMETRY | {"predictor", "messages", "schedule", "plots"},
+    "ros": GEOMETRY | {"model", "predictor", "distance_lookup", "messages", "schedule", "msg", "srv"},
     "training": WORKSHOP,
     "evaluation": WORKSHOP | {"training", "plots"},
     "demo": GEOMETRY | {"plans", "simulation", "ros", "plots", "predictor", "distance_lookup"},
-    "cli": GEOMETRY | {"predictor", "plots", "demo", "training", "evaluation"},
+    "view": GEOMETRY | {"messages", "distance_lookup"},
+    "benchmark": WORKSHOP | {"plots", "ros", "messages"},
+    "cli": GEOMETRY
+    | {"predictor", "plots", "bags", "view", "ros", "demo", "training", "evaluation", "benchmark"},
 }
 
-TORCH = {"model", "predictor", "training", "evaluation"}
+TORCH = {"model", "predictor", "training", "evaluation", "benchmark"}
 ALLOWED_LIBRARIES = {
     "geometry": {"numpy", "scipy", "cv2", "skimage", "numba", "yaml"},
     "model": {"torch", "numpy", "safetensors"},

@@ -134,7 +134,7 @@ def test_the_command_starts(place: str) -> None:
         [f"{sys.prefix}/{place}", "--help"], cwd="/", capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    for command in ("predict", "demo", "train", "evaluate"):
+    for command in ("predict", "replay", "view", "demo", "train", "evaluate"):
         assert command in result.stdout
 
 
@@ -166,7 +166,8 @@ def test_a_wheel_holds_sources_message_executables_and_shared_files(wheel: zipfi
     data = f"floorgent_ros-{floorgent_ros.__version__}.data/data/"
     names = wheel.namelist()
     shipped = {path.relative_to(ROOT).as_posix() for path in (ROOT / "floorgent_ros").rglob("*.py")}
-    shipped |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "floorgent_ros" / "weights").iterdir()}
+    for folder in ("weights", "view/page"):
+        shipped |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "floorgent_ros" / folder).iterdir()}
     assert shipped <= set(names)
     built = {
         f"lib/{TAG}/site-packages/floorgent_ros/msg/_distance_grid.py",
@@ -177,6 +178,7 @@ def test_a_wheel_holds_sources_message_executables_and_shared_files(wheel: zipfi
         "share/floorgent_ros/launch/predict.launch.py",
         "share/floorgent_ros/config/predict.yaml",
         "share/floorgent_ros/config/predict.rviz",
+        "share/floorgent_ros/config/sros2/policy.xml",
         "share/floorgent_ros/msg/DistanceGrid.msg",
         "share/floorgent_ros/srv/Predict.srv",
         "share/floorgent_ros/package.xml",

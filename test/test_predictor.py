@@ -109,7 +109,14 @@ def test_shapes_types_and_frames(field):
     assert field.source == INSIDE
     assert field.horizon_m == tiny_config(256).horizon_m
     assert field.seed == SETTINGS.seed
-    assert list(field.timings) == ["observe", "complete", "trim", "rasterise", "distance", "summarise"]
+    assert list(field.timings) == [
+        "observe",
+        "complete",
+        "trim",
+        "rasterise",
+        "distance",
+        "summarise",
+    ]
     assert min(field.timings.values()) > 0
     assert field.source_note == ""
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
-from PIL import Image
 from tqdm import tqdm
 
 from floorgent_ros import plots
@@ -19,7 +17,6 @@ from floorgent_ros.geometry.grid import OCCUPIED, UNKNOWN, OccupancyMap
 from floorgent_ros.simulation.world import World
 
 MAX_FRAMES = 48
-FRAME_MS, LAST_FRAME_MS = 220, 2500
 _MARGIN_M = 1.5
 
 
@@ -36,18 +33,7 @@ def animate(records: Sequence[Record], world: World, path: Path) -> Path:
     chosen = np.unique(np.linspace(0, len(records) - 1, MAX_FRAMES).round().astype(int))
     film = Film(world.truth, plots.distance_scale([records[index].snapshot.distance for index in chosen]))
     bar = tqdm(chosen, desc="drawing the walk", bar_format="{desc:<20}{bar:30} {n}/{total} frames")
-    palette = _palette()
-    frames = [
-        Image.fromarray(film.frame(records[index])).quantize(palette=palette, dither=Image.Dither.NONE)
-        for index in bar
-    ]
-    frames[0].save(
-        path,
-        save_all=True,
-        append_images=frames[1:],
-        duration=[FRAME_MS] * (len(frames) - 1) + [LAST_FRAME_MS],
-        loop=0,
-    )
+    plots.save_animation((film.frame(records[index]) for index in bar), path)
     return path
 
 
@@ -126,18 +112,3 @@ def _limits(truth: OccupancyMap) -> plots.Limits:
     corners = truth.to_frame(spans)
     (x0, y0), (x1, y1) = corners.min(0) - _MARGIN_M, corners.max(0) + _MARGIN_M
     return (float(x0), float(x1), float(y0), float(y1))
-
-
-def _palette() -> Image.Image:
-    """256 colours for all frames, lest they flicker: the scale's, greys, mixtures with the robot's red."""
-    scale = plots.distance_colours()(np.linspace(0, 1, 112))[:, :3]
-    greys = np.linspace(0, 1, 64)[:, None].repeat(3, axis=1)
-    red = np.array(to_rgb(plots.ROBOT_COLOUR))
-    paper = (1.0, 1.0, 1.0), to_rgb(plots.UNSEEN_COLOUR), (0.0, 0.0, 0.0), *scale[::28]
-    shares = np.linspace(0, 0.9, 8)
-    mixtures = [red + share * (np.array(colour) - red) for colour in paper for share in shares]
-    pale = [0.6 * colour + 0.4 for colour in scale[:: len(scale) // 16]]  # contour lines over the scale
-    colours = np.concatenate([scale, greys, mixtures, pale])[:256]
-    image = Image.new("P", (1, 1))
-    image.putpalette((255 * colours).round().astype(np.uint8).tobytes())
-    return image

@@ -41,7 +41,7 @@ def observe(
     """Crop the window around viewpoint (map frame, m), trace its walls and draw the network's input."""
     settings = settings or ObservationSettings()
     window = Window(viewpoint)
-    walls = _traced(grid, viewpoint, settings)
+    walls = walls_around(grid, viewpoint, settings)
     angle = dominant_direction(walls)
     frame = Window(viewpoint, angle if abs(angle) > ALIGNED_RAD else 0.0)
     states = crop(grid, window, settings)
@@ -52,7 +52,7 @@ def observe(
     return Observation(window, states, walls, frame, image)
 
 
-def _traced(
+def walls_around(
     grid: OccupancyMap, viewpoint: tuple[float, float], settings: ObservationSettings
 ) -> NDArray[np.float64]:
     """Trace the map cells within half a window of the viewpoint; (N, 2, 2) metres, map frame."""

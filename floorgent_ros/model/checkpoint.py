@@ -23,6 +23,7 @@ Network = FloorNet | SequenceNet
 
 MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
 MAX_SIZE = 4096  # no width, depth or length of a network exceeds this: a file cannot make us allocate more
+MAX_SIDE = 128  # patches
 CURE = "give the path of a FloorGenT .safetensors file, or leave it empty for the shipped weights"
 
 
@@ -66,6 +67,8 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, 
         raise CheckpointError(f"{path}: broken ({error}); {CURE}") from None
     config = _config(path, notes.pop("config", ""))
     try:
+        if isinstance(config, ModelConfig):
+            _check_backed(path, config, sum(tensor.numel() for tensor in weights.values()))
         network = build(config)
     except (ValueError, TypeError, RuntimeError, ZeroDivisionError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -76,6 +79,24 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, 
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{path}: weights do not fit their configuration ({reason}); {CURE}") from None
     return network.eval(), notes
+
+
+def _check_backed(path: Path, config: ModelConfig, stored: int) -> None:
+    """Refuse, before anything is allocated, sizes that the file's number of weights cannot back.
+
+    A network has more weights than each of these products; its tables grow with (levels / patch)³.
+    """
+    blocks = zip(config.encoder_blocks, config.encoder_widths, strict=True)
+    least = max(
+        config.layers * config.width * (config.width + config.feed),
+        sum(count * width**2 for count, width in blocks),
+    )
+    if least > stored:
+        raise CheckpointError(
+            f"{path}: weights do not fit their configuration ({stored} for {least} and more); {CURE}"
+        )
+    if config.levels > MAX_SIDE * config.patch:
+        raise CheckpointError(f"{path}: more than {MAX_SIDE} patches a side in its configuration; {CURE}")
 
 
 def _config(path: Path, text: str) -> Config:

@@ -1,4 +1,4 @@
-"""From an observation to walls on the window's cells, with any network that a checkpoint can hold."""
+"""From an observation to walls on the window's cells, with a network of the paper's family."""
 
 from __future__ import annotations
 
@@ -8,34 +8,20 @@ from numpy.typing import NDArray
 from floorgent_ros.geometry.canonical import canonical_segments
 from floorgent_ros.geometry.grid import CELL_M, WINDOW_CELLS
 from floorgent_ros.geometry.observation import Observation
-from floorgent_ros.model.checkpoint import Network
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.paper.sampling import Given, draw
-from floorgent_ros.model.sampling import Nucleus, sample
+from floorgent_ros.model.sampling import Nucleus
 
 Levels = NDArray[np.int64]
 
 
 def complete(
-    network: Network, observation: Observation, count: int, seed: int, nucleus: Nucleus, *, first: int = 0
+    network: SequenceNet, observation: Observation, count: int, seed: int, nucleus: Nucleus, first: int = 0
 ) -> list[Levels]:
-    """Draw `count` completions, from number `first` on: (K, 4) cells of the observation's frame each."""
-    if isinstance(network, SequenceNet):
-        return _complete_sequence(network, observation, count, seed, nucleus, first)
-    return sample(network, observation.image, count, seed, nucleus, first=first)
+    """Draw `count` completions, from number `first` on: (K, 4) cells of the observation's frame each.
 
-
-def observed_levels(network: SequenceNet, observation: Observation) -> Levels:
-    """(n, 4) canonical levels of the traced walls, nearest first, along the frame's axes."""
-    cells = observation.frame.to_cell(observation.walls)
-    walls = (cells - WINDOW_CELLS / 2) * CELL_M
-    return network.config.frame.sequence(canonical_segments(walls), (0.0, 0.0))
-
-
-def _complete_sequence(
-    network: SequenceNet, observation: Observation, count: int, seed: int, nucleus: Nucleus, first: int
-) -> list[Levels]:
-    """The paper's setting (IV-D): an image of the nearest observed segments, or these as a prompt."""
+    The paper's setting (IV-D): an image of the nearest observed segments, or these as a prompt.
+    """
     config = network.config
     levels = observed_levels(network, observation)
     if config.seen:
@@ -44,6 +30,13 @@ def _complete_sequence(
         given = Given(prompt=levels[None, : config.observed_segments])
     drawn = draw(network, count, seed, given=given, nucleus=nucleus, first=first)
     return [_cells(config.frame.to_metres(one)) for one in drawn]
+
+
+def observed_levels(network: SequenceNet, observation: Observation) -> Levels:
+    """(n, 4) canonical levels of the traced walls, nearest first, along the frame's axes."""
+    cells = observation.frame.to_cell(observation.walls)
+    walls = (cells - WINDOW_CELLS / 2) * CELL_M
+    return network.config.frame.sequence(canonical_segments(walls), (0.0, 0.0))
 
 
 def _cells(walls: NDArray[np.float64]) -> Levels:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from floorgent_ros.model.sampling import Nucleus, sample
+from floorgent_ros.model.sampler import FastestSampler, Sampler
+from floorgent_ros.model.sampling import Nucleus
 
 Drawn = list[NDArray[np.int64]]
 
@@ -22,13 +22,14 @@ class ThriftySampler:
     completions that one batch would give, up to rounding. notes: one line for each retreat that worked.
     """
 
-    def __init__(self, network: nn.Module, draw: Callable[..., Drawn] = sample) -> None:
+    def __init__(self, network: Any, draw: Callable[..., Drawn] | None = None) -> None:
         """draw: as `sample`, or `completion.complete` for observations.
 
         The network is moved to the CPU, in float32, when not even one fits.
         """
         self._network = network
-        self._draw = draw
+        self.fastest = FastestSampler()
+        self._draw = draw or self.fastest
         self._chunk: int | None = None  # completions at once; None: all
         self.notes: list[str] = []
 
@@ -51,6 +52,11 @@ class ThriftySampler:
             # only here: during the handling of the error its traceback still holds the tensors
             torch.cuda.empty_cache()
             note = self._retreat(at_once)
+
+    @property
+    def sampler(self) -> Sampler:
+        """What draws where the network is now."""
+        return self.fastest.of(self._network)
 
     @property
     def _on_gpu(self) -> bool:

@@ -49,7 +49,41 @@ def uniforms(count: int, steps: int, seed: int, first: int = 0) -> Tensor:
     return torch.from_numpy(np.stack(draws, -1))
 
 
-@torch.inference_mode()
+class EagerSampler:
+    """Draws completions step by step in PyTorch, on any device and in any number format."""
+
+    def __init__(self, network: FloorNet) -> None:
+        """network: in evaluation mode."""
+        self.network = network
+
+    def __call__(
+        self, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
+    ) -> list[NDArray[np.int64]]:
+        """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls."""
+        return self.draw(self.look(image), count, seed, nucleus or Nucleus())
+
+    @property
+    def description(self) -> str:
+        """How it draws, in a few words."""
+        return "eager PyTorch decoding"
+
+    @torch.inference_mode()
+    def look(self, image: NDArray[np.int8]) -> Memory:
+        """What the decoder keeps of an image."""
+        device = next(self.network.parameters()).device
+        return self.network.decoder.remember(self.network.encoder(torch.from_numpy(image)[None].to(device)))
+
+    @torch.inference_mode()
+    def draw(
+        self, memory: Memory, count: int, seed: int, nucleus: Nucleus, first: int = 0
+    ) -> list[NDArray[np.int64]]:
+        """Draw the completions of a remembered image, from number `first` on."""
+        decoder, steps = self.network.decoder, self.network.config.max_segments
+        sweep = Sweep(decoder, memory.expand(count), count, steps, nucleus)
+        drawn = sweep.run(uniforms(count, steps, seed, first).to(memory.patches.device)).cpu().numpy()
+        return [decoder.layout.decode(row[row[:, 0] >= 0]) for row in drawn]
+
+
 def sample(
     network: FloorNet,
     image: NDArray[np.int8],
@@ -58,19 +92,9 @@ def sample(
     nucleus: Nucleus | None = None,
     first: int = 0,
 ) -> list[NDArray[np.int64]]:
-    """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls.
-
-    first: the number of the first one: those of 3 and first = 5 are the last three of 8, up to rounding.
-    """
-    device = next(network.parameters()).device
-    features = network.encoder(torch.from_numpy(image)[None].to(device))
-    memory = network.decoder.remember(features).expand(count)
-    steps = network.config.max_segments
-    rows = Sweep(network.decoder, memory, count, steps, nucleus or Nucleus()).run(
-        uniforms(count, steps, seed, first).to(device)
-    )
-    drawn = rows.cpu().numpy()
-    return [network.decoder.layout.decode(row[row[:, 0] >= 0]) for row in drawn]
+    """`EagerSampler` of a network, once."""
+    sampler = EagerSampler(network)
+    return sampler.draw(sampler.look(image), count, seed, nucleus or Nucleus(), first)
 
 
 class Sweep:
@@ -177,7 +201,7 @@ class Sweep:
             torch.stack([start[:, 0], corner[:, 1] + cell], -1),
         )
         free = kind == FREE
-        if bool((free & self.alive).any()):
+        if self._any(free & self.alive):
             after, logits = decoder.end_anywhere(state, self.batch, memory)
             free_patch = self.nucleus.pick(logits, numbers[3])
             logits = decoder.end_cell(after, free_patch, None, self.batch, memory)
@@ -188,6 +212,10 @@ class Sweep:
             step, cell = torch.where(free, free_patch, step), torch.where(free, free_cell, cell)
             end = torch.where(free[:, None], self._levels(free_patch, free_cell), end)
         return step, cell, end
+
+    def _any(self, marked: Tensor) -> bool:
+        """Whether a sequence is marked (N,), so that what only others need can be left out."""
+        return bool(marked.any())
 
     def _remember(self, rank: Tensor, cell: Tensor, kind: Tensor, levels: Tensor) -> None:
         self.current, self.cell = rank, cell

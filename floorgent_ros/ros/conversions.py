@@ -8,69 +8,58 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
-from geometry_msgs.msg import Quaternion
 from nav_msgs.msg import MapMetaData, OccupancyGrid
 from numpy.typing import NDArray
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from floorgent_ros.errors import MapError
-from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
+from floorgent_ros.geometry.grid import FREE, OCCUPIED, OccupancyMap
+from floorgent_ros.messages import (
+    clean_frame,
+    distance_cells,
+    fill_distance_grid,
+    fill_window,
+    occupancy_map,
+    yaw,
+)
 from floorgent_ros.msg import DistanceGrid, StageTimings
 
 if TYPE_CHECKING:  # the predictor brings torch, which a node's thread loads in its own time
     from floorgent_ros.predictor import DistanceField
     from floorgent_ros.ros.worker import Predicted
 
-_FLAT = 0.99  # cosine of the tilt up to which a map's plane counts as level
+__all__ = [
+    "clean_frame",
+    "distance_grid",
+    "distance_map",
+    "map_message",
+    "observation_image",
+    "occupancy_grid",
+    "occupancy_map",
+    "packed",
+    "window_info",
+    "yaw",
+]
 
 
-def clean_frame(frame: str) -> str:
-    """The frame's name without the leading slash, which tf2 does not know."""
-    return frame.strip().lstrip("/")
-
-
-def occupancy_map(message: OccupancyGrid) -> OccupancyMap:
-    """The message's grid, without copying its cells; `MapError` in one line when it cannot be used."""
-    info = message.info
-    cells = np.frombuffer(message.data, np.int8)
-    if len(cells) != info.width * info.height:
-        raise MapError(
-            f"{len(cells)} values for {info.width} x {info.height} cells: publish width x height of them"
-        )
-    # the shortest decimal that the float32 stands for: 0.05, not 0.05000000075, as in the map's YAML file
-    resolution = float(str(np.float32(info.resolution)))
-    origin = (info.origin.position.x, info.origin.position.y)
-    return OccupancyMap(
-        cells.reshape(info.height, info.width), resolution, origin, yaw(info.origin.orientation)
-    )
-
-
-def yaw(turn: Quaternion) -> float:
-    """Rotation about z, rad; `MapError` when the quaternion is no rotation or tilts the plane."""
-    norm = math.sqrt(turn.x**2 + turn.y**2 + turn.z**2 + turn.w**2)
-    if not (math.isfinite(norm) and norm > 1e-6):
-        raise MapError(
-            f"origin orientation ({turn.x}, {turn.y}, {turn.z}, {turn.w}) is no rotation: use w = 1 for none"
-        )
-    x, y, z, w = turn.x / norm, turn.y / norm, turn.z / norm, turn.w / norm
-    if 1 - 2 * (x * x + y * y) < _FLAT:
-        raise MapError(
-            f"origin orientation ({turn.x}, {turn.y}, {turn.z}, {turn.w}) tilts the map: turn about z only"
-        )
-    return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+def map_message(grid: OccupancyMap, frame: str, stamp: Time | None = None) -> OccupancyGrid:
+    """The grid as mappers publish it."""
+    stamp = stamp or Time()
+    message = OccupancyGrid()
+    message.header.frame_id, message.header.stamp = frame, stamp
+    message.info.map_load_time, message.info.resolution = stamp, grid.resolution
+    message.info.height, message.info.width = grid.cells.shape
+    message.info.origin.position.x, message.info.origin.position.y = grid.origin
+    orientation = message.info.origin.orientation
+    orientation.z, orientation.w = math.sin(grid.yaw / 2), math.cos(grid.yaw / 2)
+    message.data = packed(grid.cells, np.int8)
+    return message
 
 
 def distance_grid(field: DistanceField, header: Header, info: MapMetaData, pose_stamp: Time) -> DistanceGrid:
     """The prediction as planners read it; the latency is filled in when it is published."""
     message = DistanceGrid(header=header, pose_stamp=pose_stamp, info=info)
-    message.source.x, message.source.y = map(float, field.source)
-    message.distance = packed(field.distance, np.float32)
-    message.spread = packed(field.spread, np.float32)
-    message.reach_probability = packed(field.reach_probability, np.float32)
-    message.completions = len(field.completions)
-    message.seed = int(field.seed)
-    message.horizon_m = float(field.horizon_m)
+    fill_distance_grid(message, field, packed)
     return message
 
 
@@ -83,13 +72,8 @@ def occupancy_grid(field: DistanceField, header: Header, info: MapMetaData) -> O
 
 def distance_map(field: DistanceField, header: Header, info: MapMetaData, max_m: float) -> OccupancyGrid:
     """The median distance for viewers: 0…99 for 0…max_m, saturating; 100 occupied, −1 unreachable."""
-    distance = np.asarray(field.distance)
-    cells = np.full(distance.shape, UNKNOWN, np.int8)
-    reached = np.isfinite(distance)
-    cells[reached] = np.rint(np.minimum(distance[reached] / max_m, 1.0) * 99)
-    cells[np.isnan(distance)] = OCCUPIED
     message = OccupancyGrid(header=header, info=info)
-    message.data = packed(cells, np.int8)
+    message.data = packed(distance_cells(field.distance, max_m), np.int8)
     return message
 
 
@@ -115,9 +99,8 @@ def stage_timings(header: Header, predicted: Predicted, latency_s: float, publis
 
 def window_info(field: DistanceField, load_time: Time) -> MapMetaData:
     """The window's geometry; its axes are the frame's own (method decision 1). load_time: the map's."""
-    info = MapMetaData(map_load_time=load_time, resolution=CELL_M, width=WINDOW_CELLS, height=WINDOW_CELLS)
-    info.origin.position.x, info.origin.position.y = map(float, field.origin)
-    info.origin.orientation.w = 1.0
+    info = MapMetaData(map_load_time=load_time)
+    fill_window(info, field)
     return info
 
 

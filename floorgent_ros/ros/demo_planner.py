@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from visualization_msgs.msg import Marker, MarkerArray
+from visualization_msgs.msg import MarkerArray
 
 from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.msg import DistanceGrid
 from floorgent_ros.ros.conversions import occupancy_map
 from floorgent_ros.ros.listener import LATCHED
+from floorgent_ros.ros.markers import WALLS_TOPIC, walls_of
 from floorgent_ros.ros.outputs import DISTANCE_TOPIC
 
-WALLS_TOPIC = "floorgent/walls"
 SETTLE_S = 0.4  # a prediction's markers come on another topic, a little before or after its distances
 _KEPT = 50  # maps and markers
 
@@ -102,7 +102,7 @@ class DemoPlanner(Node):  # type: ignore[misc]  # rclpy has no types
         self._pending.append((message, age_s, time.monotonic()))
 
     def _heard(self, message: DistanceGrid, age_s: float, stamp: Stamp) -> Heard:
-        walls, completions = _walls(self._markers[stamp], message.completions)
+        walls, completions = walls_of(self._markers[stamp], message.completions)
         corner, info = message.info.origin.position, message.info
         return Heard(
             grid=self._maps[stamp],
@@ -129,18 +129,6 @@ def listen(on_prediction: Callable[[Heard], None]) -> None:
     planner.flush()
     planner.destroy_node()
     rclpy.try_shutdown()
-
-
-def _walls(message: MarkerArray, count: int) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
-    """Return the observed walls and each completion's, (K, 2, 2); one without walls has no marker."""
-    lines = {m.ns: _segments(m) for m in message.markers if m.action == Marker.ADD}
-    nothing = np.zeros((0, 2, 2), np.float32)
-    completions = [lines.get(f"completion_{index + 1}", nothing) for index in range(count)]
-    return lines.get("observed", nothing), completions
-
-
-def _segments(marker: Marker) -> NDArray[np.float32]:
-    return np.array([(point.x, point.y) for point in marker.points], np.float32).reshape(-1, 2, 2)
 
 
 def _keep(store: dict[Stamp, Any], stamp: Stamp, value: Any) -> None:

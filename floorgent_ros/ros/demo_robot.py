@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-import numpy as np
 import rclpy
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import OccupancyGrid
@@ -18,7 +17,7 @@ from rclpy.node import Node
 from floorgent_ros.errors import FloorgentError
 from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.msg import DistanceGrid
-from floorgent_ros.ros.conversions import packed
+from floorgent_ros.ros.conversions import map_message
 from floorgent_ros.ros.listener import LATCHED
 from floorgent_ros.ros.outputs import DISTANCE_TOPIC
 
@@ -59,14 +58,7 @@ class DemoRobot(Node):  # type: ignore[misc]  # rclpy has no types
     def publish_map(self, grid: OccupancyMap) -> None:
         """Publish the map so far."""
         stamp = self.get_clock().now().to_msg()
-        message = OccupancyGrid()
-        message.header.frame_id, message.header.stamp = FRAME, stamp
-        message.info.map_load_time, message.info.resolution = stamp, grid.resolution
-        message.info.height, message.info.width = grid.cells.shape
-        message.info.origin.position.x, message.info.origin.position.y = grid.origin
-        orientation = message.info.origin.orientation
-        orientation.z, orientation.w = math.sin(grid.yaw / 2), math.cos(grid.yaw / 2)
-        message.data = packed(grid.cells, np.int8)
+        message = map_message(grid, FRAME, stamp)
         self._map_publisher.publish(message)
         self._map_stamp = (stamp.sec, stamp.nanosec)
         self.maps += 1

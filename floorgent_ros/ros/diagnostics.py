@@ -9,6 +9,7 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
+from floorgent_ros.ros.failures import short_line
 from floorgent_ros.ros.pipeline import Pipeline
 
 TOPIC = "/diagnostics"  # absolute, as everybody's, so that one aggregator hears all robots
@@ -31,8 +32,8 @@ class Diagnostics:
         """Publish the status of this moment. state: the lifecycle's."""
         level, text = (OK, state) if pipeline is None else judgement(state, pipeline)
         values = {"state": state, **({} if pipeline is None else dict(figures(pipeline)))}
-        status = DiagnosticStatus(level=level, name=self._name, message=text)
-        status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
+        status = DiagnosticStatus(level=level, name=self._name, message=short_line(text))
+        status.values = [KeyValue(key=key, value=short_line(value)) for key, value in values.items()]
         message = DiagnosticArray(status=[status])
         message.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(message)

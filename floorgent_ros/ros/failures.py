@@ -1,4 +1,4 @@
-"""Exceptions as log lines, and what led to them as files."""
+"""Exceptions and other troubles as log lines, and what led to them as files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ from floorgent_ros.geometry.grid import OccupancyMap
 if TYPE_CHECKING:
     from floorgent_ros.ros.parameters import Settings
 
+LONGEST_LINE = 500
 MAX_CASES = 20
 CASE_NAMES = "floorgent_failure_*.npz"
+
+
+def short_line(text: str) -> str:
+    """The text in one line that fits a log, whatever a message's frame or a library's error brought in."""
+    cut = f"{text[:LONGEST_LINE]} …" if len(text) > LONGEST_LINE else text
+    return " ".join(cut.split())
 
 
 def one_line(error: BaseException) -> str:

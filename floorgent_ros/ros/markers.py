@@ -5,6 +5,7 @@ from __future__ import annotations
 import colorsys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from geometry_msgs.msg import Point
 from numpy.typing import NDArray
 from std_msgs.msg import ColorRGBA, Header
@@ -13,6 +14,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 if TYPE_CHECKING:
     from floorgent_ros.predictor import DistanceField
 
+WALLS_TOPIC = "floorgent/walls"
 OBSERVED_COLOUR = (0.85, 0.10, 0.10, 1.0)
 OBSERVED_WIDTH_M, COMPLETION_WIDTH_M = 0.12, 0.06
 
@@ -32,6 +34,18 @@ def wall_markers(field: DistanceField, header: Header) -> MarkerArray:
         layers.append((f"completion_{index + 1}", walls, colour, COMPLETION_WIDTH_M))
     markers += [_line_list(header, *layer) for layer in layers if len(layer[1])]
     return MarkerArray(markers=markers)
+
+
+def walls_of(message: MarkerArray, count: int) -> tuple[NDArray[np.float32], list[NDArray[np.float32]]]:
+    """The other way: observed walls and those of `count` completions, each (K, 2, 2), m."""
+    lines = {marker.ns: _segments(marker) for marker in message.markers if marker.action == Marker.ADD}
+    nothing = np.zeros((0, 2, 2), np.float32)  # what has no walls has no marker
+    completions = [lines.get(f"completion_{index + 1}", nothing) for index in range(count)]
+    return lines.get("observed", nothing), completions
+
+
+def _segments(marker: Marker) -> NDArray[np.float32]:
+    return np.array([(point.x, point.y) for point in marker.points], np.float32).reshape(-1, 2, 2)
 
 
 def completion_colour(index: int, count: int) -> tuple[float, float, float, float]:

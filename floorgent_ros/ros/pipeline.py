@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rclpy.node import Node
 from rclpy.task import Future
 
-from floorgent_ros.ros.failures import one_line
+from floorgent_ros.ros.failures import one_line, short_line
 from floorgent_ros.ros.maps import MapInput, MapUpdate
 from floorgent_ros.ros.outputs import Outputs
 from floorgent_ros.ros.parameters import Settings
@@ -170,8 +170,9 @@ class Pipeline:
 
     def _warn(self, text: str) -> None:
         """Log the text, unless one that differs in numbers only was logged lately."""
-        if self._throttle.due(_DIGITS.sub("#", text)):
-            self._node.get_logger().warning(text)
+        line = short_line(text)
+        if self._throttle.due(_DIGITS.sub("#", line)):
+            self._node.get_logger().warning(line)
 
     def _hand_back(self, report: Report) -> None:
         """Called in the worker's thread."""

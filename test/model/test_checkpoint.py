@@ -170,6 +170,23 @@ def test_an_impossible_configuration_is_said(path, network, change):
     refused(path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layers": 4096, "width": 4096, "feed": 4096},
+        {"encoder_blocks": (4096, 4096, 4096), "encoder_widths": (4096, 4096, 4096)},
+        {"levels": 4096, "patch": 1},
+    ],
+)
+def test_a_small_file_cannot_ask_for_a_huge_network(path, network, change, monkeypatch):
+    """Sizes within bounds one by one, whose product would take hundreds of gigabytes."""
+    rewrite(path, json.dumps(asdict(replace(network.config, **change))))
+    built = []
+    monkeypatch.setattr(checkpoint, "FloorNet", built.append)
+    refused(path)
+    assert built == []
+
+
 def test_the_default_is_the_weights_that_come_with_the_package():
     assert checkpoint.shipped().parent.name == "weights"
     assert checkpoint.shipped().suffix == ".safetensors"

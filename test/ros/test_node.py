@@ -288,6 +288,31 @@ def test_pose_in_another_frame_gives_one_line_and_no_prediction(
     bench.until(lambda: distances, "a result")
 
 
+def test_frame_of_a_million_letters_and_lines_is_one_short_line(
+    bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a message brings along fills neither the log nor the memory of what was said."""
+    monkeypatch.setattr(pipeline, "GRACE_S", 0.0)
+    robot = Robot(bench)
+    node = started(bench, predictor)
+    robot.connected()
+    robot.maps.publish(map_message())
+    bench.until(lambda: node.pipeline.maps.latest, "the map")
+    capfd.readouterr()
+    robot.poses.publish(pose_message(frame="odom\n[FATAL] " + "m" * 1_000_000))
+    said = ""
+
+    def complained() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "'odom [FATAL] mm" in said
+
+    bench.until(complained, "the line")
+    assert max(map(len, said.splitlines())) < 700
+    assert not [line for line in said.splitlines() if line.startswith("[FATAL]")]
+    assert sum(map(len, node.pipeline._throttle._said)) < 5000
+
+
 def test_note_of_the_predictor_is_logged(
     bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str]
 ) -> None:

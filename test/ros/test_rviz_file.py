@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +61,44 @@ def test_the_frame_is_the_map_and_distances_are_coloured() -> None:
     assert MANAGER["Views"]["Current"]["Class"] == "rviz_default_plugins/TopDownOrtho"
     assert 0 < MANAGER["Views"]["Current"]["Scale"] * WINDOW_M <= 1400  # pixels: the window fits the screen
     assert [d["Name"] for d in MANAGER["Displays"]].count("Map") == 1
+
+
+def test_every_display_is_whole() -> None:
+    """RViz fills in what is missing without a word, and a typing error with it."""
+    names = [display["Name"] for display in MANAGER["Displays"]]
+    assert len(set(names)) == len(names)
+    for display in MANAGER["Displays"]:
+        assert display["Class"].startswith("rviz_default_plugins/")
+        assert display["Enabled"] is display["Value"]
+        topic = display.get("Topic")
+        assert topic is None or set(topic) >= {"Depth", "Durability Policy", "Reliability Policy", "Value"}
+        if display["Class"].endswith("/Map"):
+            assert display["Update Topic"]["Value"] == f"{topic['Value']}_updates"
+            assert display["Use Timestamp"] is False  # a map is valid until the next one
+            assert 0 < display["Alpha"] <= 1
+
+
+def test_what_lies_below_does_not_hide_what_lies_above() -> None:
+    drawn = [display["Name"] for display in MANAGER["Displays"]]
+    assert drawn.index("Map") < drawn.index("Distance") < drawn.index("Walls, observed and predicted")
+    assert displays()["/map"]["Draw Behind"] is True
+    assert displays()["/floorgent/distance_map"]["Alpha"] < 1
+
+
+def test_panels_and_docks_fit_each_other() -> None:
+    content = yaml.safe_load(RVIZ_FILE.read_text())
+    panels = {panel["Name"] for panel in content["Panels"]}
+    images = {d["Name"] for d in MANAGER["Displays"] if d["Class"] == "rviz_default_plugins/Image"}
+    docks = {name for name, value in content["Window Geometry"].items() if isinstance(value, dict)}
+    assert docks == panels | images
+    tools = [tool["Class"] for tool in MANAGER["Tools"]]
+    assert "rviz_default_plugins/Measure" in tools  # to compare a way with its distance
+
+
+def test_a_namespace_moves_every_topic_of_the_file() -> None:
+    """The topics are absolute in the file; the launch file remaps them, by names that it must know."""
+    source = (RVIZ_FILE.parents[1] / "launch" / "predict.launch.py").read_text(encoding="utf-8")
+    line = re.search(r"^RVIZ_TOPICS = (\(.*?\))$", source, re.MULTILINE)
+    assert line
+    remapped = {f"/floorgent/{name}" for name in ast.literal_eval(line.group(1))}
+    assert remapped | {"/map"} == set(displays())

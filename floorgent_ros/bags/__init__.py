@@ -1,0 +1,1 @@
+"""Recorded ROS 2 bags: what the node would have predicted on the way, without ROS."""

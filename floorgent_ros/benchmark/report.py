@@ -1,0 +1,60 @@
+"""The measured numbers as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from floorgent_ros.benchmark.pipeline import STAGES
+
+
+def text(report: dict[str, Any]) -> str:
+    """The table that people read, Markdown as in docs/results.md."""
+    machine, stages = report["machine"], report["stages"]
+    where = f"{machine['processor']}, {machine['cores']} cores, load {machine['load']}"
+    how = f"{machine['device']}, {machine['precision']}, {machine['threads']} threads, {machine['allocator']}"
+    height, width = report["map_cells"]
+    walls = f"{report['completions']} completions of {report['walls_a_completion']:.0f} walls on average"
+    lines = [
+        f"model     {report['model']}",
+        f"machine   {where}; {how}",
+        f"case      {walls}, map {width} x {height}, peak memory {report['peak_mib']:.0f} MiB",
+        "",
+        "| ms | median | 95 % |",
+        "|---|---|---|",
+    ]
+    others = [name for name in stages if name not in STAGES and not name.startswith("end to end")]
+    others += [name for name in stages if name.startswith("end to end")]
+    order = [name for name in (*STAGES, *others) if name in stages]
+    lines += [_row(name, stages[name]) for name in order]
+    for title, key in (("the same, done otherwise", "straightforward"), ("peers, one map", "peers")):
+        lines += ["", f"| ms, {title} | median | 95 % | processor time, all threads |", "|---|---|---|---|"]
+        lines += [f"{_row(name, times)} {times['cpu_ms']:.1f} |" for name, times in report[key].items()]
+    lines += [""] + [f"{name}: {value:.1f} times" for name, value in report["ratios"].items()]
+    lines += [f"{name}: {note}" for name, note in report["notes"].items()]
+    if "curves" in report:
+        lines += _curves(report["curves"])
+    return "\n".join(lines)
+
+
+def _row(name: str, times: dict[str, float]) -> str:
+    return f"| {name} | {times['median_ms']:.1f} | {times['p95_ms']:.1f} |"
+
+
+def _curves(curves: dict[str, list[dict[str, float]]]) -> list[str]:
+    lines = []
+    for points in curves.values():
+        names = [name for name in points[0] if name in _COLUMNS or name == next(iter(points[0]))]
+        lines += ["", "| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+        lines += ["| " + " | ".join(f"{point[name]:.4g}" for name in names) + " |" for point in points]
+    return lines
+
+
+_COLUMNS = (
+    "walls a completion",
+    "message to grid",
+    "decode",
+    "rasterise",
+    "distance",
+    "median",
+    "end to end",
+)

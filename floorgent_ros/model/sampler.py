@@ -1,0 +1,80 @@
+"""Which of the ways to draw completions is used where."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from floorgent_ros.model.compiled_sampler import CompiledSampler
+from floorgent_ros.model.graph_sampler import GraphSampler
+from floorgent_ros.model.network import FloorNet
+from floorgent_ros.model.sampling import EagerSampler, Nucleus
+
+
+class Sampler(Protocol):
+    """Draws completions of an image in two parts, so that they can be timed."""
+
+    @property
+    def description(self) -> str:
+        """How it draws, in a few words."""
+        ...
+
+    def look(self, image: NDArray[np.int8]) -> Any:
+        """What it keeps of an (L, L) image of −1/0/100."""
+        ...
+
+    def draw(
+        self, memory: Any, count: int, seed: int, nucleus: Nucleus, first: int = 0
+    ) -> list[NDArray[np.int64]]:
+        """Completions first … first + count − 1 of what `look` returned last; each is (K, 4) levels."""
+        ...
+
+
+def sampler_for(network: FloorNet) -> Sampler:
+    """The fastest sampler for the network's device and number format."""
+    first = next(network.parameters())
+    if first.device.type == "cuda":
+        return GraphSampler(network)
+    return CompiledSampler(network) if first.dtype == torch.float32 else EagerSampler(network)
+
+
+class FastestSampler:
+    """`sampling.sample` by the fastest sampler, which is kept as long as the network stays as it is.
+
+    milliseconds: of the last call, by encoder and decode.
+    """
+
+    def __init__(self) -> None:
+        self.milliseconds: dict[str, float] = {}
+        self._key: object = None
+        self._sampler: Sampler
+
+    def of(self, network: FloorNet) -> Sampler:
+        """The sampler for the network where it is now; made anew when it has moved."""
+        weight = next(network.parameters())
+        key = (id(network), weight.device, weight.dtype)
+        if key != self._key:
+            self._sampler, self._key = sampler_for(network), key
+        return self._sampler
+
+    def __call__(
+        self,
+        network: FloorNet,
+        image: NDArray[np.int8],
+        count: int,
+        seed: int,
+        nucleus: Nucleus,
+        first: int = 0,
+    ) -> list[NDArray[np.int64]]:
+        """As `sampling.sample`."""
+        sampler, begun = self.of(network), time.perf_counter()
+        memory = sampler.look(image)
+        looked = time.perf_counter()
+        drawn = sampler.draw(memory, count, seed, nucleus, first)
+        ended = time.perf_counter()
+        self.milliseconds = {"encoder": 1e3 * (looked - begun), "decode": 1e3 * (ended - looked)}
+        return drawn
