@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from floorgent_ros.cli_evaluate import add_paper_protocols
 from floorgent_ros.config import NodeSettings, PredictorSettings
 from floorgent_ros.errors import FloorgentError
 
@@ -225,6 +226,7 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     _add_network(lidar)
     lidar.set_defaults(command=_evaluate_lidar)
+    add_paper_protocols(protocols)
 
 
 def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -177,13 +177,27 @@ class TrainingSettings:
     """How a network is trained; what it is made of stands in `model.config.ModelConfig`."""
 
     samples: int = setting(
-        32000, "training samples drawn once and turned eight ways", low=64, high=10_000_000
+        32000,
+        "training samples drawn once and turned eight ways; the paper's networks take all viewpoints",
+        low=64,
+        high=10_000_000,
     )
     val_samples: int = setting(512, "validation samples", low=32, high=1_000_000)
     batch: int = setting(32, "samples a step", low=1, high=4096)
     learning_rate: float = setting(1e-3, "peak of the cosine schedule", low=1e-6, high=1.0)
     warmup_steps: int = setting(200, "steps of linear warm-up", low=0, high=100_000)
-    weight_decay: float = setting(0.03, "AdamW's", low=0.0, high=1.0)
+    schedule: str = setting(
+        "cosine",
+        "of the learning rate over the run's time, after the warm-up",
+        choices=("cosine", "constant"),
+    )
+    weight_decay: float = setting(0.03, "AdamW's; 0: plain Adam", low=0.0, high=1.0)
+    beta2: float = setting(0.98, "AdamW's decay of squared gradients", low=0.5, high=0.99999)
+    precision: str = setting(
+        "float32",
+        "of the forward pass; bfloat16 is mixed precision and helps on GPUs",
+        choices=("float32", "bfloat16"),
+    )
     raster_weight: float = setting(
         20.0,
         "weight of the encoder's dense loss (nats a cell) beside the decoder's nats a wall",
@@ -198,6 +212,9 @@ class TrainingSettings:
         5.0, "a resumable state is written this often", unit="min", low=0.0, high=10.0
     )
     val_minutes: float = setting(10.0, "validation is run this often", unit="min", low=0.0, high=1e6)
+    patience: int = setting(
+        0, "stop early after so many validations without a better one; 0: never", low=0, high=1000
+    )
     seed: int = setting(0, "of samples, initial weights and batches", low=0, high=2**31 - 1)
 
     def __post_init__(self) -> None:

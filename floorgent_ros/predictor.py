@@ -21,9 +21,10 @@ from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
-from floorgent_ros.model.checkpoint import load_checkpoint
+from floorgent_ros.model.checkpoint import Network, load_checkpoint
+from floorgent_ros.model.completion import complete
 from floorgent_ros.model.memory import ThriftySampler
-from floorgent_ros.model.network import FloorNet
+from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import Nucleus
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -75,7 +76,7 @@ class DistancePredictor:
 
     def __init__(
         self,
-        network: FloorNet,
+        network: Network,
         *,
         name: str = "network",
         settings: PredictorSettings | None = None,
@@ -83,7 +84,7 @@ class DistancePredictor:
     ) -> None:
         """network: on its device, in its precision and in evaluation mode."""
         self.network = network
-        self.sampler = ThriftySampler(network)
+        self.sampler = ThriftySampler(network, complete if isinstance(network, SequenceNet) else None)
         self.name = name
         self.settings = settings or PredictorSettings()
         self.observation = observation or ObservationSettings()
@@ -127,7 +128,8 @@ class DistancePredictor:
         precision = str(first.dtype).removeprefix("torch.")
         threads = f", {torch.get_num_threads()} threads" if first.device.type == "cpu" else ""
         where = f"{precision} on {first.device}{threads}"
-        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {self.sampler.sampler.description}"
+        way = "token by token" if isinstance(self.network, SequenceNet) else self.sampler.sampler.description
+        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {way}"
 
     @property
     def fallbacks(self) -> list[str]:
@@ -167,7 +169,8 @@ class DistancePredictor:
             observation = observe(grid, viewpoint, self.observation)
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
-            drawn = self.sampler(observation.image, count, seed, nucleus)
+            observed = observation if isinstance(self.network, SequenceNet) else observation.image
+            drawn = self.sampler(observed, count, seed, nucleus)
         with watch("trim"):
             walls = self._with_doors([_unseen(levels, observation) for levels in drawn], observation)
         return distance_field_of(

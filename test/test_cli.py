@@ -13,8 +13,19 @@ from PIL import Image
 from floorgent_ros import cli
 from floorgent_ros.errors import FloorgentError
 from floorgent_ros.geometry.grid import CELL_M, OccupancyMap
+from floorgent_ros.model.checkpoint import shipped
 
-COMMANDS = [[], ["predict"], ["replay"], ["view"], ["demo"], ["train"], ["evaluate"], ["evaluate", "lidar"]]
+PROTOCOLS = ["lidar", "likelihood", "calibration", "distance"]
+COMMANDS = [
+    [],
+    ["predict"],
+    ["replay"],
+    ["view"],
+    ["demo"],
+    ["train"],
+    ["evaluate"],
+    *(["evaluate", name] for name in PROTOCOLS),
+]
 
 
 def run(*arguments):
@@ -190,3 +201,15 @@ def raising(error):
         raise error
 
     return command
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS[1:])
+def test_a_folder_without_plans_and_a_model_without_tokens_are_one_line(capsys, tmp_path, protocol):
+    weights = tmp_path / "none.safetensors"
+    arguments = ["evaluate", protocol, "--data", tmp_path, "--split", "all"]
+    if protocol == "likelihood":
+        assert "no floor plan" in refusal(capsys, *arguments)
+    else:
+        assert "no such checkpoint" in refusal(capsys, *arguments, "--checkpoint", weights)
+        assert "has no tokens" in refusal(capsys, *arguments, "--checkpoint", shipped())
+    assert list(tmp_path.iterdir()) == []

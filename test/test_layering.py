@@ -37,7 +37,7 @@ ROOMS = {
     "evaluation": WORKSHOP | {"training", "plots"},
     "demo": GEOMETRY | {"plans", "simulation", "ros", "plots", "predictor", "distance_lookup"},
     "view": GEOMETRY | {"messages", "distance_lookup"},
-    "benchmark": WORKSHOP | {"plots", "ros", "messages"},
+    "benchmark": WORKSHOP | {"plots", "schedule", "ros"},
     "cli": GEOMETRY
     | {"predictor", "plots", "bags", "view", "ros", "demo", "training", "evaluation", "benchmark"},
 }

@@ -51,26 +51,21 @@ def draw(report: dict[str, Any], path: Path) -> None:
     figure = plots.new_figure(13, 4.2)
     axes = figure.subplots(1, 3)
     panels = (
-        ("completions", "completions", "completions", "log"),
-        ("walls", "walls a completion", "walls a completion, by wall_log_odds", "linear"),
-        ("map side", "map side", "cells a side of the map", "log"),
+        ("completions", "completions", "completions"),
+        ("walls", "walls a completion", "walls a completion, by wall_log_odds"),
+        ("map side", "map side", "cells a side of the map"),
     )
-    for panel, (curve, key, label, scale) in zip(axes, panels, strict=True):
+    for panel, (curve, key, label) in zip(axes, panels, strict=True):
         points = sorted(curves[curve], key=lambda point: point[key])
-        for name in SHOWN:
-            if name in points[0]:
-                panel.plot(
-                    [point[key] for point in points], [point[name] for point in points], "o-", label=name
-                )
-        panel.set_xscale(scale)
-        if scale == "log":
-            ticks = [point[key] for point in points]
-            panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-            panel.minorticks_off()
+        for name in filter(points[0].__contains__, SHOWN):
+            panel.plot(
+                [point[key] for point in points], [point[name] / 1e3 for point in points], "o-", label=name
+            )
         panel.set_xlabel(label)
-        panel.set_ylabel("ms")
+        panel.set_xlim(left=0)
         panel.set_ylim(bottom=0)
         panel.grid(alpha=0.3)
+    axes[0].set_ylabel("s")
     axes[0].legend(frameon=False)
     machine = report["machine"]
     figure.suptitle(f"{machine['device']}, {machine['threads']} threads, {machine['precision']}")

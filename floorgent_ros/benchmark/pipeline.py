@@ -15,6 +15,7 @@ from floorgent_ros.geometry.grid import OccupancyMap, crop
 from floorgent_ros.geometry.observation import Observation, observe, walls_around
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.predictor import DistanceField, DistancePredictor
+from floorgent_ros.schedule import identity
 
 # what `DistancePredictor.predict` times itself, under the names of the report
 PREDICTED = {
@@ -43,25 +44,24 @@ class Pipeline:
         self, predictor: DistancePredictor, grid: OccupancyMap, viewpoint: tuple[float, float]
     ) -> None:
         self.predictor, self.grid, self.viewpoint = predictor, grid, viewpoint
-        self._ros = ros_modules()
-        self._message = self._ros[0].map_message(grid, "map") if self._ros else None
+        self._ros = conversions()
+        self._message: Any = self._ros.map_message(grid, "map") if self._ros else None
 
     def receive(self) -> OccupancyMap:
         """What the node's callback does with a map: message to grid, and whether it is a new one."""
         if self._ros is None:
             return self.grid
-        conversions, maps = self._ros
-        grid = conversions.occupancy_map(self._message)
-        maps.identity(grid, "map")
+        grid = self._ros.occupancy_map(self._message)
+        identity(grid, "map")
         return grid
 
     def fill(self, field: DistanceField) -> Any:
         """The message that is published."""
         if self._ros is None:
             return None
-        conversions, message = self._ros[0], self._message
-        info = conversions.window_info(field, message.info.map_load_time)
-        return conversions.distance_grid(field, message.header, info, message.header.stamp)
+        message = self._message
+        info = self._ros.window_info(field, message.info.map_load_time)
+        return self._ros.distance_grid(field, message.header, info, message.header.stamp)
 
     def __call__(self) -> DistanceField:
         """From callback entry to the filled message."""
@@ -109,14 +109,12 @@ class Pipeline:
         return {**parts, "observation": max(drawing, whole - sum(parts.values()))}
 
 
-def ros_modules() -> tuple[Any, Any] | None:
-    """The node's conversions and maps, or None where ROS is not installed."""
+def conversions() -> Any:
+    """The node's conversions, or None where ROS is not installed."""
     try:
-        names = ("floorgent_ros.ros.conversions", "floorgent_ros.ros.maps")
-        conversions, maps = (importlib.import_module(name) for name in names)
+        return importlib.import_module("floorgent_ros.ros.conversions")
     except ImportError:
         return None
-    return conversions, maps
 
 
 def blocked_of(field: DistanceField, inflation_radius_m: float) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from floorgent_ros.geometry.distance import DIAGONAL, dilate, distance_field, st
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, Window
 from floorgent_ros.geometry.raster import ROUNDING_CELLS, rasterise_metres
 
-MOST_DOORS = 12  # in one completion
+ROUNDS = 4  # a door may open the view of another; later ones hardly matter
 REGION_M2 = 2.0  # ways to smaller regions stay shut: closets, rounding
 MARGIN_COST = 4.0  # a step beside a predicted wall counts as so many: doors are opened where walls leave room
 
@@ -46,11 +46,11 @@ def open_doors(
 def door_cells(
     states: NDArray[np.int8], predicted: NDArray[np.bool_], inflation_radius_m: float, detour_m: float
 ) -> NDArray[np.bool_]:
-    """Cells (H, W) of predicted walls (H, W) that doors take; door after door, at most `MOST_DOORS`."""
+    """Cells (H, W) of predicted walls (H, W) that doors take: in each round one for every region."""
     fixed = dilate(states == OCCUPIED, inflation_radius_m)
     left = predicted.copy()
     open_ways: NDArray[np.float64] | None = None
-    for _ in range(MOST_DOORS):
+    for _ in range(ROUNDS):
         margin = dilate(left, inflation_radius_m) & (states != FREE) & ~fixed
         start = start_cell(fixed | margin)
         if start is None:
@@ -58,43 +58,58 @@ def door_cells(
         if open_ways is None:
             open_ways = distance_field(fixed, start)
         plain = distance_field(fixed | margin, start)
-        wanted = np.isfinite(open_ways) & ~margin
-        if not (plain[wanted] > open_ways[wanted] + detour_m).any():
+        longer = np.isfinite(open_ways) & ~margin & (plain > open_ways + detour_m)
+        if longer.sum() < REGION_M2 / CELL_M**2:
             break  # no crossing can pay: spares the dearer search
-        way = _way(fixed, margin, left, plain / CELL_M, start, detour_m / CELL_M)
-        if way is None:
+        ways = _ways(fixed, margin, left, plain / CELL_M, start, detour_m / CELL_M)
+        if not ways.any():
             break
-        left &= ~dilate(way & margin, inflation_radius_m)
+        left &= ~dilate(ways & margin, inflation_radius_m)
     return predicted & ~left
 
 
-def _way(
+def _ways(
     fixed: NDArray[np.bool_],
     margin: NDArray[np.bool_],
     predicted: NDArray[np.bool_],
     plain: NDArray[np.float64],
     start: tuple[int, int],
     detour: float,
-) -> NDArray[np.bool_] | None:
-    """The cheapest way (H, W) to the largest region that is spared a detour of so many cells, if any."""
+) -> NDArray[np.bool_]:
+    """The cheapest way (H, W) to each region of the size that is spared a detour of so many cells."""
     cost = np.ones(fixed.shape)
     cost[margin] = MARGIN_COST
     cost[margin & predicted] = dearest = max(detour, MARGIN_COST)
     cost[fixed] = np.inf
     total, previous = _cheapest(cost, start[0], start[1], dearest)
     spared = np.isfinite(total) & ~margin & (plain > total + 1e-6)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(spared.astype(np.uint8), connectivity=8)
-    if count == 1:
-        return None
-    largest = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
-    if stats[largest, cv2.CC_STAT_AREA] < REGION_M2 / CELL_M**2:
-        return None
-    cell = int(np.argmin(np.where(labels == largest, total, np.inf)))
-    way = np.zeros(fixed.size, bool)
-    while cell >= 0:
-        way[cell] = True
-        cell = int(previous[cell])
-    return way.reshape(fixed.shape)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(spared.astype(np.uint8), connectivity=8)
+    large = stats[:, cv2.CC_STAT_AREA] >= REGION_M2 / CELL_M**2
+    large[0] = False  # the rest of the window
+    ways = np.zeros(fixed.size, np.bool_)
+    _mark(ways, labels.ravel(), large, total.ravel(), previous)
+    return ways.reshape(fixed.shape)
+
+
+@compiled
+def _mark(
+    ways: NDArray[np.bool_],
+    labels: NDArray[np.int32],
+    large: NDArray[np.bool_],
+    total: NDArray[np.float64],
+    previous: NDArray[np.int32],
+) -> None:
+    """Mark the way to the cheapest cell of each large region."""
+    best = np.full(large.shape[0], -1, np.int64)
+    for cell in range(labels.shape[0]):
+        region = labels[cell]
+        if large[region] and (best[region] < 0 or total[cell] < total[best[region]]):
+            best[region] = cell
+    for region in range(best.shape[0]):
+        cell = best[region]
+        while cell >= 0 and not ways[cell]:
+            ways[cell] = True
+            cell = previous[cell]
 
 
 @compiled

@@ -12,9 +12,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from floorgent_ros.errors import CheckpointError
+from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.network import FloorNet
+from floorgent_ros.model.paper.config import ARCHITECTURES, SequenceConfig
+from floorgent_ros.model.paper.network import SequenceNet
+
+Config = ModelConfig | SequenceConfig
+Network = FloorNet | SequenceNet
 
 MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
 MAX_SIZE = 4096  # no width, depth or length of a network exceeds this: a file cannot make us allocate more
@@ -27,8 +32,13 @@ def shipped() -> Path:
     return Path(__file__).resolve().parent.parent / "weights" / "floorgent.safetensors"
 
 
+def build(config: Config) -> Network:
+    """A network of this configuration with random weights."""
+    return SequenceNet(config) if isinstance(config, SequenceConfig) else FloorNet(config)
+
+
 def save_checkpoint(
-    path: Path, weights: dict[str, Tensor], config: ModelConfig, notes: dict[str, str] | None = None
+    path: Path, weights: dict[str, Tensor], config: Config, notes: dict[str, str] | None = None
 ) -> None:
     """Write weights in float16 with their configuration; a reader never sees half a file."""
     metadata = {"config": json.dumps(asdict(config)), **(notes or {})}
@@ -39,7 +49,7 @@ def save_checkpoint(
     partial.replace(path)
 
 
-def load_checkpoint(path: Path | str | None = None) -> tuple[FloorNet, dict[str, str]]:
+def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, str]]:
     """Read a checkpoint (default: the shipped one) into a float32 network in evaluation mode, with its notes.
 
     Raises `CheckpointError`, one line with path and cure.
@@ -57,8 +67,9 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[FloorNet, dict[str,
         raise CheckpointError(f"{path}: broken ({error}); {CURE}") from None
     config = _config(path, notes.pop("config", ""))
     try:
-        _check_backed(path, config, sum(tensor.numel() for tensor in weights.values()))
-        network = FloorNet(config)
+        if isinstance(config, ModelConfig):
+            _check_backed(path, config, sum(tensor.numel() for tensor in weights.values()))
+        network = build(config)
     except (ValueError, TypeError, RuntimeError, ZeroDivisionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{path}: no network has its configuration ({reason}); {CURE}") from None
@@ -88,21 +99,24 @@ def _check_backed(path: Path, config: ModelConfig, stored: int) -> None:
         raise CheckpointError(f"{path}: more than {MAX_SIDE} patches a side in its configuration; {CURE}")
 
 
-def _config(path: Path, text: str) -> ModelConfig:
+def _config(path: Path, text: str) -> Config:
     try:
         values: dict[str, Any] = json.loads(text)
-        known = {item.name for item in fields(ModelConfig)}
+        kind = SequenceConfig if values.get("architecture") in ARCHITECTURES else ModelConfig
+        known = {item.name for item in fields(kind)}
         if set(values) != known:
             raise CheckpointError(
                 f"{path}: of another architecture (fields {sorted(set(values) ^ known)}); {CURE}"
             )
         typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        config = ModelConfig(**typed)
+        config = kind(**typed)
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: no network has its configuration ({error}); {CURE}") from None
     except (ValueError, TypeError, AttributeError):
         raise CheckpointError(f"{path}: carries no configuration; {CURE}") from None
     sizes = [size for value in values.values() for size in (value if isinstance(value, list) else [value])]
-    if any(isinstance(size, int) and not 0 < size <= MAX_SIZE for size in sizes):
+    if any(type(size) is int and not 0 < size <= MAX_SIZE for size in sizes):
         raise CheckpointError(f"{path}: a size in its configuration is not in 1 to {MAX_SIZE}; {CURE}")
-    if config.architecture != ModelConfig.architecture:
+    if isinstance(config, ModelConfig) and config.architecture != ModelConfig.architecture:
         raise CheckpointError(f"{path}: architecture {config.architecture!r} is not known here; {CURE}")
     return config

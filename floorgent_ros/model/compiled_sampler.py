@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from floorgent_ros.model.compiled_sweep import Ints, advance
-from floorgent_ros.model.compiled_trunk import Scratch, Slots
+from floorgent_ros.model.compiled_sweep import advance
+from floorgent_ros.model.compiled_trunk import Ints, Scratch, Slots
 from floorgent_ros.model.decoder import CELL_KEY, MARKS
 from floorgent_ros.model.encoder import UNSHUFFLE
 from floorgent_ros.model.network import FloorNet

@@ -70,7 +70,7 @@ class Scratch(NamedTuple):
     allowed: NDArray[np.bool_]  # (max(G, P²),)
     powers: NDArray[np.int32]  # (max(G + 1, S, T),)
     values: NDArray[np.float64]  # (G + 1,)
-    index: Ints  # (G + 1,)
+    index: Ints  # type: ignore[assignment]  # (G + 1,); hides tuple.index
     wall: Ints  # (n, FIELDS)
     levels: Ints  # (n, 4)
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.sampler import FastestSampler, Sampler
 from floorgent_ros.model.sampling import Nucleus
 
@@ -17,27 +16,33 @@ Drawn = list[NDArray[np.int64]]
 
 
 class ThriftySampler:
-    """`sample` that survives out-of-memory errors and remembers what fitted.
+    """`sample` or its like that survives out-of-memory errors and remembers what fitted.
 
     The random numbers of a completion do not depend on how many are drawn beside it, so chunks give the
     completions that one batch would give, up to rounding. notes: one line for each retreat that worked.
     """
 
-    def __init__(self, network: FloorNet, draw: Callable[..., Drawn] | None = None) -> None:
-        """draw: as `sample`; the network is moved to the CPU, in float32, when not even one fits."""
+    def __init__(self, network: Any, draw: Callable[..., Drawn] | None = None) -> None:
+        """draw: as `sample`, or `completion.complete` for observations.
+
+        The network is moved to the CPU, in float32, when not even one fits.
+        """
         self._network = network
         self.fastest = FastestSampler()
         self._draw = draw or self.fastest
         self._chunk: int | None = None  # completions at once; None: all
         self.notes: list[str] = []
 
-    def __call__(self, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus) -> Drawn:
-        """As `sample`; raises `torch.cuda.OutOfMemoryError` when there is nothing left to retreat to."""
+    def __call__(self, observed: Any, count: int, seed: int, nucleus: Nucleus) -> Drawn:
+        """As `draw` for the image or observation.
+
+        Raises `torch.cuda.OutOfMemoryError` when there is nothing left to retreat to.
+        """
         note = ""
         while True:
             at_once = min(self._chunk or count, count)
             try:
-                drawn = self._chunks(image, count, at_once, seed, nucleus)
+                drawn = self._chunks(observed, count, at_once, seed, nucleus)
             except torch.cuda.OutOfMemoryError:
                 if at_once == 1 and not self._on_gpu:
                     raise
@@ -57,10 +62,12 @@ class ThriftySampler:
     def _on_gpu(self) -> bool:
         return bool(next(self._network.parameters()).device.type != "cpu")
 
-    def _chunks(self, image: Any, count: int, at_once: int, seed: int, nucleus: Nucleus) -> Drawn:
+    def _chunks(self, observed: Any, count: int, at_once: int, seed: int, nucleus: Nucleus) -> Drawn:
         drawn: Drawn = []
         for first in range(0, count, at_once):
-            drawn += self._draw(self._network, image, min(at_once, count - first), seed, nucleus, first=first)
+            drawn += self._draw(
+                self._network, observed, min(at_once, count - first), seed, nucleus, first=first
+            )
         return drawn
 
     def _retreat(self, at_once: int) -> str:

@@ -122,12 +122,12 @@ def pack(decoder: Decoder) -> Weights:
     pens = list(decoder.pen_in)
     return Weights(
         _array(decoder.begin),
-        _stack([table.weight for table in decoder.coordinates]),
+        _stack([table.get_parameter("weight") for table in decoder.coordinates]),
         _array(decoder.kind_in.weight),
-        _array(torch.cat([pen.weight.T for pen in pens])),
-        _array(torch.stack([pen.bias for pen in pens]).sum(0)),
-        _stack([torch.stack([norm.weight for norm in row]) for row in norms]),
-        _stack([torch.stack([norm.bias for norm in row]) for row in norms]),
+        _array(torch.cat([pen.get_parameter("weight").T for pen in pens])),
+        _array(torch.stack([pen.get_parameter("bias") for pen in pens]).sum(0)),
+        _stack([torch.stack([norm.get_parameter("weight") for norm in row]) for row in norms]),
+        _stack([torch.stack([norm.get_parameter("bias") for norm in row]) for row in norms]),
         *named("self_qkv"),
         *named("self_out"),
         *named("cross_q"),

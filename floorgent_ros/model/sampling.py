@@ -21,17 +21,21 @@ class Nucleus:
 
     top_p: share of the probability that is kept (section IV-C). temperature: divides the logits first.
     wall_log_odds: added to the log odds of every patch's hazard; below 0 fewer, surer walls are drawn.
+    top_k: at most so many choices are kept, 0 all; 1 is greedy.
     """
 
     top_p: float = 0.9
     temperature: float = 1.0
     wall_log_odds: float = 0.0
+    top_k: int = 0
 
     def pick(self, logits: Tensor, uniform: Tensor) -> Tensor:
         """(N, K) logits and (N,) uniforms in [0, 1) → (N,) indices by inverse transform."""
         ordered, index = (logits.float() / self.temperature).softmax(-1).sort(-1, descending=True)
         total = ordered.cumsum(-1)
         ordered = ordered.masked_fill(total - ordered >= self.top_p, 0.0)  # the first is always kept
+        if self.top_k:
+            ordered[:, self.top_k :] = 0.0
         total = ordered.cumsum(-1)
         target = uniform[:, None].to(total) * total[:, -1:]
         chosen = (total <= target).sum(-1, keepdim=True).clamp(max=logits.shape[-1] - 1)

@@ -1,4 +1,4 @@
-"""The causal transformer over segments, with a key/value cache for sampling."""
+"""The causal transformer, over segments or tokens, with a key/value cache for sampling."""
 
 from __future__ import annotations
 
@@ -23,41 +23,51 @@ class Cache:
 
 
 class TrunkLayer(nn.Module):
-    """Self-attention, cross-attention and a perceptron: appendix A, one position a segment.
+    """Self-attention, cross-attention (where there is an image) and a perceptron: appendix A.
 
     As there, layer norm stands inside each branch and each branch is gated by ReZero.
     """
 
-    def __init__(self, width: int, heads: int, feed: int, dropout: float) -> None:
+    def __init__(
+        self, width: int, heads: int, feed: int, dropout: float, *, cross: bool = True, gate: float = 0.3
+    ) -> None:
+        """cross: whether there is a context to look at. gate: where the ReZero coefficients start."""
         super().__init__()
         self.heads = heads
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3 if cross else 2))
         self.self_qkv = nn.Linear(width, 3 * width)
         self.self_out = nn.Linear(width, width)
-        self.cross_q = nn.Linear(width, width)
-        self.cross_kv = nn.Linear(width, 2 * width)
-        self.cross_out = nn.Linear(width, width)
+        if cross:
+            self.cross_q = nn.Linear(width, width)
+            self.cross_kv = nn.Linear(width, 2 * width)
+            self.cross_out = nn.Linear(width, width)
         self.feed = nn.Sequential(nn.Linear(width, feed), nn.ReLU(), nn.Linear(feed, width))
         self.drop = nn.Dropout(dropout)
-        self.gates = nn.Parameter(torch.full((3,), 0.3))
+        self.gates = nn.Parameter(torch.full((len(self.norms),), gate))
 
     def context(self, context: Tensor) -> KeyValue:
         """(B, S, D) context vectors → this layer's cross-attention keys and values, once an image."""
         k, v = self.cross_kv(context).chunk(2, -1)
         return self._split(k), self._split(v)
 
-    def forward(self, x: Tensor, cross: KeyValue, room: KeyValue | None = None, filled: int = 0) -> Tensor:
-        """x: (B, n, D) all positions, or only the next with a cache's room, of which `filled` are in use."""
+    def forward(
+        self, x: Tensor, cross: KeyValue | None, room: KeyValue | None = None, filled: int = 0
+    ) -> Tensor:
+        """x: (B, n, D) all positions, or the next ones with a cache's room, of which `filled` are in use.
+
+        Several next ones at once can only be the first (filled = 0).
+        """
         q, k, v = (self._split(part) for part in self.self_qkv(self.norms[0](x)).chunk(3, -1))
         if room is not None:
             for kept, new in zip(room, (k, v), strict=True):
-                kept[:, :, filled] = new[:, :, 0]
-            k, v = (kept[:, :, : filled + 1] for kept in room)
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=room is None)
+                kept[:, :, filled : filled + x.shape[1]] = new
+            k, v = (kept[:, :, : filled + x.shape[1]] for kept in room)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=filled == 0)
         x = x + self.gates[0] * self.drop(self.self_out(self._join(y)))
-        y = functional.scaled_dot_product_attention(self._split(self.cross_q(self.norms[1](x))), *cross)
-        x = x + self.gates[1] * self.drop(self.cross_out(self._join(y)))
-        return x + self.gates[2] * self.drop(self.feed(self.norms[2](x)))
+        if cross is not None:
+            y = functional.scaled_dot_product_attention(self._split(self.cross_q(self.norms[1](x))), *cross)
+            x = x + self.gates[1] * self.drop(self.cross_out(self._join(y)))
+        return x + self.gates[-1] * self.drop(self.feed(self.norms[-1](x)))
 
     def _split(self, x: Tensor) -> Tensor:  # (B, n, D) → (B, heads, n, D / heads)
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -67,12 +77,25 @@ class TrunkLayer(nn.Module):
 
 
 class Trunk(nn.Module):
-    """A stack of `TrunkLayer`; state t depends on the image and on segments before t only."""
+    """A stack of `TrunkLayer`; state t depends on the image and on inputs up to t only."""
 
-    def __init__(self, width: int, layers: int, heads: int, feed: int, dropout: float) -> None:
+    def __init__(
+        self,
+        width: int,
+        layers: int,
+        heads: int,
+        feed: int,
+        dropout: float,
+        *,
+        cross: bool = True,
+        gate: float = 0.3,
+    ) -> None:
+        """Cross and gate: as of `TrunkLayer`."""
         super().__init__()
         self.heads = heads
-        self.layers = nn.ModuleList(TrunkLayer(width, heads, feed, dropout) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            TrunkLayer(width, heads, feed, dropout, cross=cross, gate=gate) for _ in range(layers)
+        )
         self.norm = nn.LayerNorm(width)
 
     def context(self, context: Tensor) -> list[KeyValue]:
@@ -85,11 +108,12 @@ class Trunk(nn.Module):
         shape = (count, self.heads, length, len(weight) // self.heads)
         return Cache([(weight.new_empty(shape), weight.new_empty(shape)) for _ in self.layers])
 
-    def forward(self, x: Tensor, cross: list[KeyValue], cache: Cache | None = None) -> Tensor:
-        """(B, n, D) → states (B, n, D); with a cache, which is filled on, x is the next position, n = 1."""
+    def forward(self, x: Tensor, cross: list[KeyValue] | None, cache: Cache | None = None) -> Tensor:
+        """(B, n, D) → states (B, n, D); with a cache, which is filled on, x is what comes next."""
         for index, layer in enumerate(self.layers):
-            x = layer(x, cross[index], cache.room[index], cache.filled) if cache else layer(x, cross[index])
+            seen = cross[index] if cross is not None else None
+            x = layer(x, seen, cache.room[index], cache.filled) if cache else layer(x, seen)
         if cache:
-            cache.filled += 1
+            cache.filled += x.shape[1]
         out: Tensor = self.norm(x)
         return out

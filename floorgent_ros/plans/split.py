@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from floorgent_ros.errors import PlanError
 from floorgent_ros.plans.kth import read_kth
+from floorgent_ros.plans.own import FORMAT, read_own
 from floorgent_ros.plans.plan import Plan
+from floorgent_ros.plans.school import read_school
 
 ALL = "all"
 SPLITS = ("train", "val", "test", ALL)
@@ -24,15 +28,40 @@ class FloorFile:
     scale_correction: float = 1.0
 
     def read(self) -> Plan:
-        """Read the plan; raises `PlanError`."""
-        return read_kth(self.path, self.scale_correction)
+        """Read the plan in whichever of the formats it is; raises `PlanError`."""
+        return read_plan(self.path, self.scale_correction)
+
+    def checksum(self) -> int:
+        """Of the file's content, so that samples of a changed plan are known as stale; 0 where unreadable."""
+        try:
+            return zlib.crc32(self.path.read_bytes())
+        except OSError:
+            return 0
+
+
+def read_plan(path: Path, scale_correction: float = 1.0) -> Plan:
+    """Read a plan: JSON is our own format, XML that of the KTH floors or of the schools by its root."""
+    if path.suffix == ".json":
+        return read_own(path, scale_correction)
+    is_school = _root(path) == "building"
+    return read_school(path, scale_correction) if is_school else read_kth(path, scale_correction)
+
+
+def _root(path: Path) -> str:
+    """Name of an XML file's root; '' where it cannot be read, which is the reader's to say."""
+    try:
+        with path.open("rb") as file:
+            return next((element.tag for _, element in ET.iterparse(file, ["start"])), "")
+    except (OSError, ET.ParseError, LookupError, ValueError):
+        return ""
 
 
 def floors(data: Path | str, split: str = ALL) -> list[FloorFile]:
     """List a data folder's floors of one split, in the index's order.
 
-    A folder without ``index.json`` is one split, ``all``, of every ``*.xml`` below it. Raises
-    `PlanError` when nothing is found, when the index names another split or a building in two.
+    A folder without ``index.json`` is one split, ``all``, of every ``*.xml`` below it and every ``*.json``
+    of our own format. Raises `PlanError` when nothing is found, when the index names another split or a
+    building in two.
     """
     data = Path(data)
     if split not in SPLITS:
@@ -42,7 +71,7 @@ def floors(data: Path | str, split: str = ALL) -> list[FloorFile]:
     indexed = (data / "index.json").is_file()
     found = _indexed(data) if indexed else _unindexed(data)
     if not found:
-        raise PlanError(f"{data}: no floor plan (*.xml) in it; give --data a folder of floor plans")
+        raise PlanError(f"{data}: no floor plan (*.xml, *.json) in it; give --data a folder of floor plans")
     chosen = [floor for floor in found if split in (ALL, floor.split)]
     if not chosen:
         cure = "give" if indexed else "use split all or give"
@@ -75,4 +104,13 @@ def _indexed(data: Path) -> list[FloorFile]:
 
 
 def _unindexed(data: Path) -> list[FloorFile]:
-    return [FloorFile(path, path.parent.name, ALL) for path in sorted(data.rglob("*.xml"))]
+    own = [path for path in data.rglob("*.json") if _is_own(path)]
+    return [FloorFile(path, path.parent.name, ALL) for path in sorted([*data.rglob("*.xml"), *own])]
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a JSON file says that it is a plan; other files may lie beside plans."""
+    try:
+        return FORMAT in path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +18,7 @@ from floorgent_ros.errors import MapError
 from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.ros.conversions import clean_frame, occupancy_map
 from floorgent_ros.ros.listener import Listener
+from floorgent_ros.schedule import identity
 
 PATCHES_KEPT = 50  # patches build on each other, so none may be lost while a callback runs
 
@@ -136,10 +136,3 @@ def patched(grid: OccupancyMap, patch: Any) -> OccupancyMap:
     whole = grid.cells.copy()
     whole[y : y + height, x : x + width] = cells.reshape(height, width)
     return replace(grid, cells=whole)
-
-
-def identity(grid: OccupancyMap, frame: str) -> int:
-    """A number that two grids share when they say the same about the same place."""
-    # over the cells where they are: a large map's copy as bytes would cost more than the sum
-    cells = grid.cells.shape, zlib.crc32(np.ascontiguousarray(grid.cells).data)
-    return hash((frame, grid.resolution, grid.origin, grid.yaw, cells))

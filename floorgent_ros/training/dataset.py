@@ -1,17 +1,19 @@
 """Samples on disk: drawn once in parallel, read by memory map, turned and batched by length.
 
 A folder of samples holds ``images.npy`` (N, L, L / 4) uint8, four states a byte; ``walls.npy`` (M, 4)
-uint8; ``offsets.npy`` (N + 1,) int64, sample i owning walls offsets[i] to offsets[i + 1]. One encoded
-example: the byte 0b10010010 is occupied, unknown, free, occupied, read from the lowest two bits (0 unknown,
-1 free, 2 occupied).
+uint8; ``offsets.npy`` (N + 1,) int64, sample i owning walls offsets[i] to offsets[i + 1]; and
+``settings.json``, what they were drawn from. One encoded example: the byte 0b10010010 is occupied, unknown,
+free, occupied, read from the lowest two bits (0 unknown, 1 free, 2 occupied).
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,14 +23,17 @@ from tqdm import tqdm
 from floorgent_ros.errors import FloorgentError, PlanError
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
 from floorgent_ros.geometry.raster import rasterise
+from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.model.network import Batch
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.simulation.site import Site
-from floorgent_ros.training.samples import SYMMETRIES, Sample, draw_sample
+from floorgent_ros.training.samples import Sample, draw_sample
 
 _STATES = np.array([UNKNOWN, FREE, OCCUPIED, UNKNOWN], np.int8)
 _CHUNK = 64  # samples a worker draws in one task
+_VERSION = 1  # of the drawing; a change of what it does makes older samples stale
+_SETTINGS = "settings.json"
 
 
 def pack(image: NDArray[np.int8]) -> NDArray[np.uint8]:
@@ -52,6 +57,35 @@ class Draw:
     seed: int
     horizon_m: float
     spares: tuple[FloorFile, ...] = ()
+
+
+def prepare_once(
+    folder: Path,
+    floors: Callable[[], list[FloorFile]],
+    count: int,
+    horizon_m: float,
+    seed: int,
+    workers: int,
+) -> None:
+    """Draw into the folder as `prepare` does, unless it holds just these samples already.
+
+    Samples of other plans or settings are drawn anew. A folder that does not say what it was drawn from is
+    taken as it is, with a line that says so.
+    """
+    if (folder / "offsets.npy").is_file():
+        if not (folder / _SETTINGS).is_file():
+            tqdm.write(f"{folder}: samples of unknown settings; delete the folder to draw them anew")
+            return
+        stored = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
+        if stored == _made_from(floors(), count, horizon_m, seed):
+            return
+        tqdm.write(f"{folder}: samples of other plans or settings; drawing them anew")
+    prepare(folder, floors(), count, horizon_m, seed, workers)
+
+
+def _made_from(floors: list[FloorFile], count: int, horizon_m: float, seed: int) -> dict[str, Any]:
+    plans = [[floor.building, floor.path.name, floor.scale_correction, floor.checksum()] for floor in floors]
+    return {"version": _VERSION, "count": count, "horizon_m": horizon_m, "seed": seed, "plans": plans}
 
 
 def prepare(
@@ -79,8 +113,11 @@ def prepare(
                 images[len(walls)] = image
                 walls.append(wall)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "offsets.npy").unlink(missing_ok=True)
     np.save(folder / "walls.npy", np.concatenate(walls))
     np.save(folder / "images.npy", images)
+    made_from = json.dumps(_made_from(floors, count, horizon_m, seed), indent=1)
+    (folder / _SETTINGS).write_text(made_from, encoding="utf-8")
     offsets = np.concatenate([[0], np.cumsum([len(wall) for wall in walls])])
     np.save(folder / "offsets.npy", offsets)  # last: its presence says that the folder is whole
 
@@ -178,7 +215,7 @@ def batches(
     step = first
     while True:
         epoch, within = divmod(step, per_epoch)
-        order = _epoch_order(samples.lengths, size, seed, epoch)
+        order = epoch_order(samples.lengths, size, seed, epoch)
         for batch in range(within, per_epoch):
             turns = np.random.default_rng((seed, epoch, batch)).integers(SYMMETRIES, size=size).tolist()
             chosen = list(zip(order[batch].tolist(), turns, strict=True))[share]
@@ -186,7 +223,7 @@ def batches(
         step = (epoch + 1) * per_epoch
 
 
-def _epoch_order(lengths: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+def epoch_order(lengths: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """(batches, size) indices: shuffled, sorted by length within blocks of 32 batches, batches shuffled."""
     rng = np.random.default_rng((seed, epoch))
     order = rng.permutation(len(lengths))[: len(lengths) // size * size]

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from floorgent_ros.geometry.observation import observe
 from floorgent_ros.geometry.segments import target_walls
+from floorgent_ros.geometry.symmetry import turn_levels
 from floorgent_ros.simulation.lidar import LidarSettings, Scene
 from floorgent_ros.simulation.site import Site, WalkSettings, walk, with_clutter
-
-SYMMETRIES = 8
 
 
 @dataclass(frozen=True)
@@ -24,14 +23,10 @@ class Sample:
 
     def turned(self, symmetry: int) -> Sample:
         """Apply one of the eight signed permutations (section IV-A1), 0 ≤ symmetry < 8; 0 is the identity."""
-        swap, mirror_x, mirror_y = symmetry & 4, symmetry & 1, symmetry & 2
-        image, walls, top = self.image, self.walls, self.image.shape[0] - 1
-        if swap:
-            image, walls = image.T, walls[:, [1, 0, 3, 2]]
-        if mirror_x:
-            image, walls = image[:, ::-1], walls * (-1, 1, -1, 1) + (top, 0, top, 0)
-        if mirror_y:
-            image, walls = image[::-1], walls * (1, -1, 1, -1) + (0, top, 0, top)
+        image = self.image.T if symmetry & 4 else self.image
+        image = image[:, ::-1] if symmetry & 1 else image
+        image = image[::-1] if symmetry & 2 else image
+        walls = turn_levels(self.walls, symmetry, self.image.shape[0] - 1)
         return Sample(np.ascontiguousarray(image), walls)
 
 

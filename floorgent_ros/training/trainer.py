@@ -1,29 +1,27 @@
-"""The training loop: likelihood of the unseen walls, with checkpoint, resume and validation."""
+"""The training loop for every network: likelihood, with checkpoint, resume, validation and curves."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
-import os
 import time
-from dataclasses import fields, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from tqdm import tqdm
 
 from floorgent_ros.config import TrainingSettings
 from floorgent_ros.errors import ConfigError, FloorgentError
-from floorgent_ros.model.checkpoint import save_checkpoint
-from floorgent_ros.model.config import ModelConfig
-from floorgent_ros.model.network import Batch, FloorNet
-from floorgent_ros.model.sequence import Layout
-from floorgent_ros.plans.split import floors
-from floorgent_ros.training.dataset import SampleFolder, batches, collate, prepare
+from floorgent_ros.model.checkpoint import Config, build, save_checkpoint
+from floorgent_ros.training.configuration import read_config
+from floorgent_ros.training.curves import Curves
 from floorgent_ros.training.processes import Processes
 from floorgent_ros.training.state import Progress, load_state, save_state
+from floorgent_ros.training.tasks import task_of
 
 _LOWEST_RATE = 0.02  # of the peak, at the end of the schedule
 _CLIP = 1.0  # gradient norm
@@ -38,7 +36,7 @@ class Trainer:
     def __init__(
         self,
         out: Path,
-        config: ModelConfig,
+        config: Config,
         settings: TrainingSettings,
         data: Path,
         processes: Processes | None = None,
@@ -49,11 +47,9 @@ class Trainer:
             raise ConfigError(
                 f"batch = {settings.batch}: give a multiple of the {self.processes.count} processes"
             )
-        self.layout = Layout(config.levels, config.patch)
-        self.samples = self._samples(data, "train", settings.samples, settings.seed)
-        self.val = self._val_batches(self._samples(data, "val", settings.val_samples, settings.seed + 1))
+        self.task = task_of(config, settings, data, out, self.processes)
         torch.manual_seed(settings.seed)
-        self.network = FloorNet(config).to(self.processes.device)
+        self.network = build(config).to(self.processes.device)
         if not self.processes.first:
             torch.manual_seed(settings.seed + 7919 * self.processes.rank)  # dropout of its own
         self.parallel = self.processes.parallel(self.network)
@@ -61,10 +57,11 @@ class Trainer:
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(),
             settings.learning_rate,
-            betas=(0.9, 0.98),
+            betas=(0.9, settings.beta2),
             weight_decay=settings.weight_decay,
         )
         self.progress = Progress()
+        self.curves: Curves | None = None
 
     @property
     def state_path(self) -> Path:
@@ -78,17 +75,11 @@ class Trainer:
         )
 
     def run(self) -> Progress:
-        """Train until the settings' minutes are used; returns the progress."""
+        """Train until the settings' minutes are used or nothing gets better; returns the progress."""
         settings, progress = self.settings, self.progress
-        stream = batches(
-            self.samples,
-            self.layout,
-            settings.batch,
-            self.config.max_segments,
-            settings.seed,
-            progress.step,
-            self._share,
-        )
+        stream = self.task.batches(progress.step, self._share)
+        if self.processes.first:
+            self.curves = Curves(self.out, progress.step)
         total = settings.minutes * 60
         shown = round(total)
         bar = tqdm(
@@ -100,7 +91,7 @@ class Trainer:
         )
         saved = validated = progress.seconds
         bits = math.nan
-        while progress.seconds < total:
+        while progress.seconds < total and not self._exhausted:
             begun = time.monotonic()
             bits = self._step(next(stream), bits)
             progress.step += 1
@@ -116,42 +107,58 @@ class Trainer:
                 saved = progress.seconds
                 self._save()
         bar.close()
-        self._validate(bits)
+        if validated < progress.seconds:
+            self._validate(bits)
         self._save()
         return progress
 
     def evaluate(self) -> float:
-        """Bits per unseen wall of the averaged weights on the validation samples (stops included).
+        """Bits per unit of the averaged weights on the validation samples (stops included).
 
         Every process scores its share of the samples.
         """
+        sums = torch.zeros(2, dtype=torch.float64)  # nats, units
+        with self._averaged(), torch.inference_mode():
+            for batch in self.task.val[self._share]:
+                nats = self.network(batch.to(self.processes.device)).nats.sum()
+                sums += torch.tensor([float(nats), float(self.task.counted(batch))])
+        nats, units = self.processes.total(sums.to(self.processes.device)).tolist()
+        return nats / units / math.log(2)
+
+    @contextlib.contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """The network with the averaged weights, in evaluation mode."""
         kept = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
         self.network.load_state_dict(self.average)
         self.network.eval()
-        sums = torch.zeros(2, dtype=torch.float64)  # nats, walls
-        with torch.inference_mode():
-            for batch in self.val[self._share]:
-                nats = self.network(batch.to(self.processes.device)).nats.sum()
-                sums += torch.tensor([float(nats), float(batch.lengths.sum())])
-        self.network.train()
-        self.network.load_state_dict(kept)
-        nats, walls = self.processes.total(sums.to(self.processes.device)).tolist()
-        return nats / walls / math.log(2)
+        try:
+            yield
+        finally:
+            self.network.train()
+            self.network.load_state_dict(kept)
+
+    @property
+    def _exhausted(self) -> bool:
+        """Whether the last `patience` validations brought nothing better."""
+        patience, found = self.settings.patience, [row[-1] for row in self.progress.history]
+        return 0 < patience < len(found) and min(found[-patience:]) >= min(found[:-patience])
 
     @property
     def _share(self) -> slice:
         """This process's part of what is divided among the processes."""
         return slice(self.processes.rank, None, self.processes.count)
 
-    def _step(self, batch: Batch, smoothed: float) -> float:
-        """One optimiser step; returns the smoothed training bits per wall."""
+    def _step(self, batch: Any, smoothed: float) -> float:
+        """One optimiser step; returns the smoothed training bits per unit."""
         settings = self.settings
         for group in self.optimiser.param_groups:
             group["lr"] = self._rate()
         batch = batch.to(self.processes.device)
-        losses = self.parallel(batch)
-        walls = self.processes.total(batch.lengths.sum()).clamp(min=1)  # of all processes
-        nats = losses.nats.sum() * self.processes.count / walls  # gradients are averaged over processes
+        mixed = settings.precision == "bfloat16"
+        with torch.autocast(self.processes.device.type, torch.bfloat16, enabled=mixed):
+            losses = self.parallel(batch)
+        units = self.processes.total(self.task.counted(batch)).clamp(min=1)  # of all processes
+        nats = losses.nats.sum() * self.processes.count / units  # gradients are averaged over processes
         loss = nats + settings.raster_weight * losses.raster
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -171,12 +178,12 @@ class Trainer:
         return f"{self.out}: loss {loss}, gradient {norm} at step {self.progress.step}; go on with {cure}"
 
     def _rate(self) -> float:
-        """Linear warm-up by step, then a cosine over the run's time."""
+        """Linear warm-up by step, then a cosine over the run's time, or no change."""
         settings = self.settings
         done = min(1.0, self.progress.seconds / (settings.minutes * 60))
         cosine = _LOWEST_RATE + (1 - _LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * done))
         warm = min(1.0, (self.progress.step + 1) / max(1, settings.warmup_steps))
-        return settings.learning_rate * cosine * warm
+        return settings.learning_rate * warm * (cosine if settings.schedule == "cosine" else 1.0)
 
     @torch.no_grad()
     def _update_average(self) -> None:
@@ -192,10 +199,19 @@ class Trainer:
         progress.history.append([round(progress.seconds), training_bits, bits])
         if self.processes.first:
             minutes = progress.seconds / 60
-            tqdm.write(f"{minutes:.0f} min, step {progress.step}: {bits:.3f} bits a wall on val")
+            unit = self.task.unit
+            tqdm.write(f"{minutes:.0f} min, step {progress.step}: {bits:.3f} bits a {unit} on val")
+            self._plot(training_bits, bits)
         if bits < progress.best_bits:
             progress.best_bits = bits
             self._write("best", bits)
+
+    def _plot(self, training_bits: float, bits: float) -> None:
+        if self.curves is None:
+            return
+        self.curves.losses(self.progress.step, self.task.unit, training_bits, bits, self._rate())
+        with self._averaged():
+            self.curves.sequences(self.progress.step, self.network, self.task.val[-1])
 
     def _save(self) -> None:
         random_states = self.processes.gathered(torch.get_rng_state())
@@ -209,55 +225,13 @@ class Trainer:
         if not self.processes.first:
             return
         notes = {
-            "val_bits_per_wall": f"{bits:.3f}",
+            f"val_bits_per_{self.task.unit}": f"{bits:.3f}",
             "steps": str(self.progress.step),
             "minutes": f"{self.progress.seconds / 60:.0f}",
             "samples_seen": str(self.progress.step * self.settings.batch),
             "seed": str(self.settings.seed),
         }
         save_checkpoint(self.out / f"{name}.safetensors", self.average, self.config, notes)
-
-    def _samples(self, data: Path, split: str, count: int, seed: int) -> SampleFolder:
-        folder = self.out / "samples" / split
-        if self.processes.first and not (folder / "offsets.npy").is_file():
-            prepare(folder, floors(data, split), count, self.config.horizon_m, seed, os.cpu_count() or 1)
-        self.processes.wait()
-        return SampleFolder(folder)
-
-    def _val_batches(self, samples: SampleFolder) -> list[Batch]:
-        order = samples.lengths.argsort(kind="stable").tolist()
-        size = self.settings.batch
-        groups: list[list[int]] = [order[first : first + size] for first in range(0, len(order), size)]
-        return [
-            collate([samples[i] for i in group], self.layout, self.config.max_segments) for group in groups
-        ]
-
-
-def read_config(path: Path | None) -> tuple[ModelConfig, TrainingSettings]:
-    """Read ``model:`` and ``training:`` of a YAML file; what it leaves out keeps its default."""
-    if path is None:
-        return ModelConfig(), TrainingSettings()
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"{path}: not a readable training configuration ({reason})") from None
-    if not isinstance(values, dict) or not all(isinstance(part, dict | None) for part in values.values()):
-        raise ConfigError(f"{path}: give sections model and training, each with settings by name")
-    unknown = set(values) - {"model", "training"}
-    if unknown:
-        raise ConfigError(f"{path}: unknown section {sorted(unknown)}; use model and training")
-    return _filled(ModelConfig(), values.get("model"), path), _filled(
-        TrainingSettings(), values.get("training"), path
-    )
-
-
-def _filled(defaults: Any, values: dict[str, Any] | None, path: Path) -> Any:
-    known = {item.name for item in fields(defaults)}
-    unknown = set(values or {}) - known
-    if unknown:
-        raise ConfigError(f"{path}: unknown setting {sorted(unknown)}; use {', '.join(sorted(known))}")
-    return replace(defaults, **{k: tuple(v) if isinstance(v, list) else v for k, v in (values or {}).items()})
 
 
 def main_from_cli(args: argparse.Namespace) -> int:
@@ -275,6 +249,7 @@ def main_from_cli(args: argparse.Namespace) -> int:
         trainer.resume()
     trainer.run()
     if processes.first:
-        print(f"{out / 'best.safetensors'}: {trainer.progress.best_bits:.3f} bits a wall on val")
+        bits, unit = trainer.progress.best_bits, trainer.task.unit
+        print(f"{out / 'best.safetensors'}: {bits:.3f} bits a {unit} on val")
     Processes.leave()
     return 0

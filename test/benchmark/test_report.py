@@ -9,7 +9,7 @@ import pytest
 from tiny_model import tiny_config, tiny_network
 
 from floorgent_ros.benchmark import curves, report, run
-from floorgent_ros.benchmark.pipeline import STAGES, ros_modules
+from floorgent_ros.benchmark.pipeline import STAGES, conversions
 from floorgent_ros.cli import main
 from floorgent_ros.model.checkpoint import save_checkpoint
 
@@ -51,7 +51,7 @@ def found(checkpoint: Path) -> dict:
 
 def test_every_stage_has_its_times(found: dict) -> None:
     expected = {*STAGES, "end to end"}
-    if ros_modules() is None:
+    if conversions() is None:
         expected -= {"message to grid", "message fill"}
     assert expected <= set(found["stages"])
     for times in found["stages"].values():

@@ -115,7 +115,7 @@ def test_a_robot_without_an_open_cell_opens_nothing():
 
 
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000), count=st.integers(1, 14))
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 8))
 def test_no_region_is_left_that_only_predicted_walls_shut_off(seed, count):
     rng = np.random.default_rng(seed)
     ends = rng.integers(0, 256, (count, 4))

@@ -16,7 +16,8 @@ from std_msgs.msg import Header
 
 from floorgent_ros.errors import MapError
 from floorgent_ros.geometry.grid import OccupancyMap
-from floorgent_ros.ros.maps import MapInput, identity, patched
+from floorgent_ros.ros.maps import MapInput, patched
+from floorgent_ros.schedule import identity
 
 MAP = OccupancyMap(room(), 0.05, (1.0, 2.0), 0.3)
 ONE_CELL_OTHER = room()

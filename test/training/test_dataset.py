@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from multiprocessing.pool import ThreadPool
 from types import SimpleNamespace
 
@@ -28,6 +29,7 @@ from floorgent_ros.training.dataset import (
     draw_many,
     pack,
     prepare,
+    prepare_once,
     unpack,
 )
 from floorgent_ros.training.samples import Sample
@@ -252,3 +254,42 @@ def test_a_failure_leaves_no_folder_behind(tmp_path, hopeless):
 def test_one_floor_without_a_viewpoint_does_not_end_the_drawing(tmp_path, floor, hopeless, monkeypatch):
     monkeypatch.setattr(dataset, "_CHUNK", 2)  # 64 of 32,000 samples: with 140 floors every third task
     prepare(tmp_path / "samples", [hopeless, floor], 4, 20.0, seed=1, workers=1)
+
+
+@pytest.fixture
+def drawings(monkeypatch):
+    """Counts how often samples are drawn, into folders that are whole after it."""
+    drawn = []
+
+    def draw(folder, floors, count, horizon_m, seed, workers):
+        drawn.append((count, horizon_m, seed))
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "offsets.npy", np.zeros(1, np.int64))
+        made_from = dataset._made_from(floors, count, horizon_m, seed)
+        (folder / "settings.json").write_text(json.dumps(made_from))
+
+    monkeypatch.setattr(dataset, "prepare", draw)
+    return drawn
+
+
+def test_samples_are_drawn_once_and_anew_for_other_plans_or_settings(tmp_path, drawings, capsys):
+    own = write_plan(tmp_path / "house" / "own.xml")
+    floors = [FloorFile(own, "house", "train")]
+
+    def again(count=5, horizon_m=20.0, seed=1):
+        prepare_once(tmp_path / "samples", lambda: floors, count, horizon_m, seed, 1)
+        return len(drawings)
+
+    assert [again(), again(), again(seed=2), again(seed=2, horizon_m=12.0)] == [1, 1, 2, 3]
+    assert again(count=6) == 4
+    assert again(count=6) == 4
+    write_plan(own, rooms=2)
+    assert again(count=6) == 5
+    assert "other plans or settings" in "".join(capsys.readouterr())
+
+
+def test_samples_that_do_not_say_what_they_are_stay_with_a_line(tmp_path, drawings, capsys):
+    np.save(tmp_path / "offsets.npy", np.zeros(1, np.int64))
+    prepare_once(tmp_path, list, 5, 20.0, 1, 1)
+    assert drawings == []
+    assert "unknown settings; delete the folder" in "".join(capsys.readouterr())

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
 from floorgent_ros.geometry.raster import rasterise
+from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.plans.plan import Plan
 from floorgent_ros.simulation.lidar import LidarSettings
 from floorgent_ros.simulation.site import Site, WalkSettings
-from floorgent_ros.training.samples import SYMMETRIES, Sample, _disturbed, draw_sample, draw_settings
+from floorgent_ros.training.samples import Sample, _disturbed, draw_sample, draw_settings
 
 HORIZON_M = 14.0
 TOP = WINDOW_CELLS - 1

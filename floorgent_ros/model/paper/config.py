@@ -1,0 +1,85 @@
+"""What a checkpoint of the paper's family says of its network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from floorgent_ros.errors import ConfigError
+from floorgent_ros.geometry.canonical import SequenceFrame
+
+TOKENS, MLP, SEGMENTS = "floorgent-tokens-1", "floorgent-mlp-1", "floorgent-segments-1"
+ARCHITECTURES = (TOKENS, MLP, SEGMENTS)
+OBSERVATIONS = ("none", "nearest", "all")
+ENCODERS = ("resnet", "mixer")
+OPCODES = 3  # stop, move, line
+
+
+@dataclass(frozen=True)
+class SequenceConfig:
+    """Configuration of `SequenceNet`; the defaults are the paper's (section IV-A, method notes).
+
+    architecture: the token decoder (appendix A), the equivalent MLP (appendix B) or the decoder of one
+    step a segment. observation: no image, one of the `observed_segments` nearest segments (IV-D), or one of
+    all segments. vocabulary: three opcodes and the levels. opcodes, positions: whether the sequence holds
+    opcode tokens and the embedding the triplet's position; false are the ablations of IV-B. window: tokens
+    that the MLP sees. encoder_*: widths, blocks of the ResNet and dropout of either encoder; mixer_*: of the
+    MLP Mixer.
+    """
+
+    architecture: str = TOKENS
+    observation: str = "none"
+    image_encoder: str = "resnet"
+    order: str = "nearest-first"
+    levels: int = 256
+    vocabulary: int = 259
+    extent_m: float = SequenceFrame.extent_m
+    horizon_m: float = SequenceFrame.horizon_m
+    max_segments: int = SequenceFrame.max_segments
+    observed_segments: int = 25
+    image_cells: int = 128
+    opcodes: bool = True
+    positions: bool = True
+    width: int = 512
+    layers: int = 6
+    heads: int = 8
+    feed: int = 512
+    dropout: float = 0.6
+    window: int = 20
+    encoder_widths: tuple[int, int] = (16, 512)
+    encoder_blocks: tuple[int, int] = (2, 4)
+    encoder_dropout: float = 0.1
+    mixer_layers: int = 6
+    mixer_patch: int = 8
+    mixer_feed: int = 256
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("architecture", ARCHITECTURES),
+            ("observation", OBSERVATIONS),
+            ("image_encoder", ENCODERS),
+            ("order", ("nearest-first",)),
+        ):
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"{name} = {getattr(self, name)!r}: use one of {', '.join(choices)}")
+        if self.vocabulary != self.levels + OPCODES:
+            raise ConfigError(
+                f"vocabulary = {self.vocabulary}: use levels + {OPCODES} = {self.levels + OPCODES}"
+            )
+        if self.architecture != TOKENS and not self.opcodes:
+            raise ConfigError(f"opcodes = false: only with architecture {TOKENS}")
+        if self.architecture == MLP and self.observation != "none":
+            raise ConfigError(
+                f"observation = {self.observation!r}: the MLP of appendix B takes no image; use none"
+            )
+        if self.width % self.heads:
+            raise ConfigError(f"width = {self.width}: use a multiple of heads = {self.heads}")
+
+    @property
+    def frame(self) -> SequenceFrame:
+        """Quantisation and horizon."""
+        return SequenceFrame(self.levels, self.horizon_m, self.extent_m, self.max_segments)
+
+    @property
+    def seen(self) -> int:
+        """How many of the nearest segments the image shows."""
+        return {"none": 0, "nearest": self.observed_segments, "all": self.max_segments}[self.observation]

@@ -1,0 +1,155 @@
+"""The segment-factorised decoder in the paper's frame: one trunk step a segment, six times fewer than tokens.
+
+A trunk over segments, each the sum of its four coordinates' embeddings, ends in a small head that draws
+stop or not, then x0, y0, x1, y1 in turn. It is an exact distribution over the same sequences as the token
+decoder's; tokens that it does not spend probability on (``move`` once it is not ``stop``, ``line``) have
+probability one, so bits per token can be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.vocabulary import COORDINATES, FIRST, LENGTH, LINE, MOVE, STOP
+from floorgent_ros.model.trunk import Cache, KeyValue, Trunk
+
+NEVER = -1e4  # logit of what cannot be; float16 holds it
+
+
+@dataclass
+class SegmentState:
+    """What sampling keeps: cross-attention, cache, head state (N, E), this segment's tokens, count of all."""
+
+    cross: list[KeyValue] | None
+    cache: Cache
+    head: Tensor
+    tokens: Tensor
+    index: int = 0
+
+
+class SegmentDecoder(nn.Module):
+    """Takes and gives tokens like `TokenDecoder`, so that sampling and scores are shared."""
+
+    def __init__(self, config: SequenceConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.size = config.vocabulary
+        self.trunk = Trunk(
+            width,
+            config.layers,
+            config.heads,
+            config.feed,
+            config.dropout,
+            cross=config.observation != "none",
+            gate=0.0,
+        )
+        self.start = nn.Parameter(0.05 * torch.randn(width))
+        self.coordinates = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(4))
+        self.position = nn.Embedding(config.max_segments + 1, width) if config.positions else None
+        self.stop = nn.Linear(width, 1)
+        self.drawn = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(3))
+        self.mix = nn.ModuleList(
+            nn.Sequential(
+                nn.LayerNorm(width), nn.Linear(width, config.feed), nn.ReLU(), nn.Linear(config.feed, width)
+            )
+            for _ in range(4)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(4))
+        self.out = nn.ModuleList(nn.Linear(width, config.levels) for _ in range(4))
+        for linear in (self.stop, *self.out):
+            nn.init.zeros_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        for embedding in (*self.coordinates, *self.drawn, self.position):
+            if embedding is not None:
+                nn.init.normal_(embedding.weight, std=0.05)
+
+    def forward(self, tokens: Tensor, context: Tensor | None) -> Tensor:
+        """(B, 6 n + 1) tokens and (B, S, E) image vectors → (B, 6 n + 1, V) logits, as `TokenDecoder`'s."""
+        cross = None if context is None else self.trunk.context(context)
+        count = tokens.shape[1] // LENGTH
+        levels = (tokens[:, :-1].unflatten(1, (count, LENGTH))[..., list(COORDINATES)] - FIRST).clamp(min=0)
+        x = torch.cat([self.start.expand(len(tokens), 1, -1), self._embed(levels, 0)], 1)
+        head = self.trunk(x, cross)  # (B, n + 1, E)
+        logits = tokens.new_full((*tokens.shape, self.size), NEVER, dtype=head.dtype)
+        logits[:, ::LENGTH, STOP] = self.stop(head)[..., 0]
+        logits[:, ::LENGTH, MOVE] = 0.0
+        logits[:, 3::LENGTH, LINE] = 0.0
+        head = head[:, :-1]
+        for step, place in enumerate(COORDINATES):
+            head, found = self._draw(head, step, levels[..., step - 1] if step else None)
+            logits[:, place::LENGTH, FIRST:] = found
+        return logits
+
+    def begin(self, count: int, length: int, context: Tensor | None) -> SegmentState:
+        """Room for `count` sequences of at most `length` tokens; context: (count, S, E)."""
+        cross = None if context is None else self.trunk.context(context)
+        cache = self.trunk.cache(count, length // LENGTH + 2)
+        none = torch.zeros(count, 0, dtype=torch.int64, device=self.start.device)
+        return SegmentState(cross, cache, self.start.expand(count, -1), none)
+
+    def advance(self, tokens: Tensor, state: SegmentState) -> Tensor:
+        """Put the next (N, k) tokens in → (N, V) logits of the one after."""
+        count = len(tokens)
+        if state.cache.filled == 0:
+            whole = tokens.shape[1] // LENGTH * LENGTH
+            rows = (
+                tokens[:, :whole].unflatten(1, (-1, LENGTH)) if whole else tokens.new_zeros(count, 0, LENGTH)
+            )
+            x = self._embed((rows[..., list(COORDINATES)] - FIRST).clamp(min=0), 0)
+            x = torch.cat([self.start.expand(count, 1, -1), x], 1)
+            state.head = self.trunk(x, state.cross, state.cache)[:, -1]
+            state.index, tokens = whole, tokens[:, whole:]
+        logits = self._next(state) if tokens.shape[1] == 0 else None
+        for token in tokens.unbind(1):
+            logits = self._advance_one(token, state)
+        assert logits is not None  # noqa: S101 (one of the two lines above made it)
+        return logits
+
+    def reorder(self, state: SegmentState, rows: Tensor) -> None:
+        """Continue with sequences `rows` (N,) of the N, in place."""
+        state.cache.room = [(key[rows], value[rows]) for key, value in state.cache.room]
+        state.head, state.tokens = state.head[rows], state.tokens[rows]
+
+    def _advance_one(self, token: Tensor, state: SegmentState) -> Tensor:
+        state.tokens = torch.cat([state.tokens, token[:, None]], 1)
+        state.index += 1
+        if state.index % LENGTH == 0:
+            levels = (state.tokens[:, list(COORDINATES)] - FIRST).clamp(min=0)
+            x = self._embed(levels[:, None], state.index // LENGTH - 1)
+            state.head = self.trunk(x, state.cross, state.cache)[:, -1]
+            state.tokens = state.tokens[:, :0]
+        return self._next(state)
+
+    def _next(self, state: SegmentState) -> Tensor:
+        """(N, V) logits at the state's place."""
+        place = state.index % LENGTH
+        logits = state.head.new_full((len(state.head), self.size), NEVER)
+        if place == 0:
+            logits[:, STOP], logits[:, MOVE] = self.stop(state.head)[:, 0], 0.0
+        elif place == 3:
+            logits[:, LINE] = 0.0
+        else:
+            step = COORDINATES.index(place)
+            last = None if step == 0 else (state.tokens[:, COORDINATES[step - 1]] - FIRST).clamp(min=0)
+            state.head, logits[:, FIRST:] = self._draw(state.head, step, last)
+        return logits
+
+    def _embed(self, levels: Tensor, first: int) -> Tensor:
+        """(B, n, 4) levels of segments that stand at `first` and after → (B, n, E)."""
+        x = sum(embedding(levels[..., index]) for index, embedding in enumerate(self.coordinates))
+        if self.position is not None:
+            x = x + self.position(torch.arange(first, first + levels.shape[1], device=levels.device))
+        out: Tensor = x
+        return out
+
+    def _draw(self, head: Tensor, step: int, last: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Head state (…, E) after the coordinate drawn last (…), and logits (…, L) of coordinate `step`."""
+        if last is not None:
+            head = head + self.drawn[step - 1](last)
+        head = head + self.mix[step](head)
+        return head, self.out[step](functional.relu(self.norms[step](head)))

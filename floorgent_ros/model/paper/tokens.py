@@ -1,0 +1,65 @@
+"""FloorGenT's decoder (appendix A): a causal transformer over tokens, with cross-attention to an image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.embedding import TokenEmbedding
+from floorgent_ros.model.trunk import Cache, KeyValue, Trunk
+
+
+@dataclass
+class TokenState:
+    """What sampling keeps of N sequences: cross-attention, the cache, and how many tokens went in."""
+
+    cross: list[KeyValue] | None
+    cache: Cache
+    index: int = 0
+
+
+class TokenDecoder(nn.Module):
+    """Logits of the next token after each position."""
+
+    def __init__(self, config: SequenceConfig) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(config)
+        self.trunk = Trunk(
+            config.width,
+            config.layers,
+            config.heads,
+            config.feed,
+            config.dropout,
+            cross=config.observation != "none",
+            gate=0.0,
+        )
+        self.out = nn.Linear(config.width, config.vocabulary)
+        nn.init.zeros_(self.out.weight)  # uniform over the vocabulary at the start of training
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, tokens: Tensor, context: Tensor | None) -> Tensor:
+        """(B, T) tokens, (B, S, E) image vectors → (B, T, V) logits of each token given those before it."""
+        cross = None if context is None else self.trunk.context(context)
+        logits: Tensor = self.out(self.trunk(self.embedding.shifted(tokens), cross))
+        return logits
+
+    def begin(self, count: int, length: int, context: Tensor | None) -> TokenState:
+        """Room for `count` sequences of at most `length` tokens; context: (count, S, E)."""
+        cross = None if context is None else self.trunk.context(context)
+        return TokenState(cross, self.trunk.cache(count, length + 1))
+
+    def advance(self, tokens: Tensor, state: TokenState) -> Tensor:
+        """Put the next (N, k) tokens in (k = 0 only at the very start) → (N, V) logits of the one after."""
+        x = self.embedding(tokens, state.index)
+        if state.index == 0 and state.cache.filled == 0:
+            x = torch.cat([self.embedding.start.expand(len(tokens), 1, -1), x], 1)
+        state.index += tokens.shape[1]
+        logits: Tensor = self.out(self.trunk(x, state.cross, state.cache)[:, -1])
+        return logits
+
+    def reorder(self, state: TokenState, rows: Tensor) -> None:
+        """Continue with sequences `rows` (N,) of the N, in place: beam search."""
+        state.cache.room = [(key[rows], value[rows]) for key, value in state.cache.room]

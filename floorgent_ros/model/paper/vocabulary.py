@@ -1,0 +1,91 @@
+"""Segments as tokens and back (section III, equation 2), and which token may follow.
+
+``stop`` = 0, ``move`` = 1, ``line`` = 2, coordinate q → 3 + q. A segment is ``move x0 y0 line x1 y1``; a
+sequence ends with ``stop``, which also fills batches up. One encoded example: the segment from level
+(10, 20) to (10, 30) alone is 1 13 23 2 13 33 0. Without opcodes (section IV-B5) it is 13 23 13 33 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+STOP, MOVE, LINE, FIRST = 0, 1, 2, 3
+OPCODE, X, Y = range(3)  # places in a triplet
+LENGTH = 6  # tokens of a segment, whatever a model leaves out: likelihoods are counted in them
+COORDINATES = (1, 2, 4, 5)  # places of a segment that hold x0, y0, x1, y1
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of a model with `levels` coordinates, with or without opcodes."""
+
+    levels: int = 256
+    opcodes: bool = True
+
+    @property
+    def size(self) -> int:
+        """Tokens in all."""
+        return FIRST + self.levels
+
+    @property
+    def per_segment(self) -> int:
+        """Tokens of one segment."""
+        return LENGTH if self.opcodes else len(COORDINATES)
+
+    def encode(self, levels: Tensor, lengths: Tensor) -> Tensor:
+        """(B, n, 4) levels, of which the first `lengths` (B,) count → (B, per_segment · n + 1) tokens."""
+        batch = len(levels)
+        x0, y0, x1, y1 = (levels + FIRST).unbind(-1)
+        move, line = torch.full_like(x0, MOVE), torch.full_like(x0, LINE)
+        parts = [move, x0, y0, line, x1, y1] if self.opcodes else [x0, y0, x1, y1]
+        tokens = torch.stack(parts, -1).flatten(1)
+        index = torch.arange(tokens.shape[1], device=tokens.device)
+        tokens = tokens.masked_fill(index >= self.per_segment * lengths[:, None], STOP)
+        return torch.cat([tokens, tokens.new_full((batch, 1), STOP)], 1)
+
+    def decode(self, tokens: Tensor) -> Tensor:
+        """(T,) tokens, cut at the first stop → (n, 4) levels; an unfinished last segment is left out."""
+        stops = torch.nonzero(tokens == STOP)
+        end = int(stops[0]) if len(stops) else len(tokens)
+        rows = tokens[: end // self.per_segment * self.per_segment].view(-1, self.per_segment)
+        return (rows[:, list(COORDINATES)] if self.opcodes else rows) - FIRST
+
+    def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Token indices → place in the triplet (opcode, x, y) and the triplet's position."""
+        size = 3 if self.opcodes else 2
+        return index % size + (3 - size), torch.div(index, size, rounding_mode="floor")
+
+    def allowed(self, index: int, before: Tensor) -> Tensor:
+        """(N, size) bool: what may stand at `index` after the (N, index) tokens before it.
+
+        The grammar of triplets, and the canonical order of a segment's ends (III-D): no point, no segment
+        from right to left, nor from top to bottom.
+        """
+        within = index % self.per_segment
+        step = within if self.opcodes else COORDINATES[within]
+        token = torch.arange(self.size, device=before.device)
+        coordinate = token >= FIRST
+        if step == 0:
+            mask = (token == STOP) | (token == MOVE)
+        elif step == 3:
+            mask = token == LINE
+        elif step == 1:
+            mask = coordinate if self.opcodes else coordinate | (token == STOP)
+        else:
+            return coordinate & self._follows(step, before[:, index - within :], token)
+        return mask.expand(len(before), -1)
+
+    def _follows(self, step: int, segment: Tensor, token: Tensor) -> Tensor:
+        """(N, size): keeps room for, or keeps to, ends in order; segment: its tokens so far."""
+        top = self.size - 1
+        x0 = segment[:, 1 if self.opcodes else 0, None]
+        if step == 2:
+            return (x0 < top) | (token < top)
+        y0 = segment[:, 2 if self.opcodes else 1, None]
+        if step == 4:
+            return (token > x0) | ((token == x0) & (y0 < top))
+        x1 = segment[:, 4 if self.opcodes else 2, None]
+        return (x1 > x0) | (token > y0)

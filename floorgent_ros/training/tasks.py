@@ -1,0 +1,163 @@
+"""What a run learns: the samples, how they become batches and what its likelihood is counted in.
+
+The trainer knows networks only by their likelihood; a task is the rest. `WallTask` is the unseen walls of a
+robot's map (the wide setting), `SequenceTask` the paper's sequences.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from floorgent_ros.config import TrainingSettings
+from floorgent_ros.errors import PlanError
+from floorgent_ros.geometry.symmetry import SYMMETRIES
+from floorgent_ros.model.checkpoint import Config
+from floorgent_ros.model.config import ModelConfig
+from floorgent_ros.model.network import Batch
+from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.network import SequenceBatch
+from floorgent_ros.model.sequence import Layout
+from floorgent_ros.plans.split import floors
+from floorgent_ros.training.dataset import SampleFolder, batches, collate, epoch_order, prepare_once
+from floorgent_ros.training.processes import Processes
+from floorgent_ros.training.sequences import SequenceFolder, sequences
+
+WHOLE = slice(None)
+
+
+class Task(Protocol):
+    """unit: what bits are counted in. val: validation batches, the same for the whole run."""
+
+    unit: str
+    val: list[Any]
+
+    def batches(self, first: int, share: slice) -> Iterator[Any]:
+        """Endless batches from the first on, or a process's share of each."""
+
+    def counted(self, batch: Any) -> Tensor:
+        """How many units a batch holds."""
+
+
+def task_of(
+    config: Config, settings: TrainingSettings, data: Path, out: Path, processes: Processes | None = None
+) -> Task:
+    """The task that a network of this configuration is trained for; draws its samples where need be."""
+    processes = processes or Processes()
+    if isinstance(config, SequenceConfig):
+        return SequenceTask(config, settings, data, processes)
+    return WallTask(config, settings, data, out, processes)
+
+
+class WallTask:
+    """Unseen walls given a simulated robot's map; samples in the run's own folder."""
+
+    unit = "wall"
+
+    def __init__(
+        self, config: ModelConfig, settings: TrainingSettings, data: Path, out: Path, processes: Processes
+    ) -> None:
+        self.config, self.settings, self.out, self.processes = config, settings, out, processes
+        self.layout = Layout(config.levels, config.patch)
+        self.samples = self.drawn(data, "train", settings.samples, settings.seed)
+        self.val = self.in_batches(self.drawn(data, "val", settings.val_samples, settings.seed + 1))
+
+    def batches(self, first: int, share: slice) -> Iterator[Batch]:
+        """Turned batches of similar length."""
+        settings = self.settings
+        return batches(
+            self.samples, self.layout, settings.batch, self.config.max_segments, settings.seed, first, share
+        )
+
+    def counted(self, batch: Batch) -> Tensor:
+        """Walls."""
+        return batch.lengths.sum()
+
+    def drawn(self, data: Path, split: str, count: int, seed: int) -> SampleFolder:
+        """The split's samples, drawn unless the run's folder holds them already."""
+        folder = self.out / "samples" / split
+        if self.processes.first:
+            horizon_m, workers = self.config.horizon_m, os.cpu_count() or 1
+            prepare_once(folder, lambda: floors(data, split), count, horizon_m, seed, workers)
+        self.processes.wait()
+        return SampleFolder(folder)
+
+    def in_batches(self, samples: SampleFolder) -> list[Batch]:
+        """All samples once, by length."""
+        return [
+            collate([samples[i] for i in group], self.layout, self.config.max_segments)
+            for group in _by_length(samples.lengths, self.settings.batch)
+        ]
+
+
+class SequenceTask:
+    """The paper's sequences, with or without an image; samples in the user's cache, shared by all runs."""
+
+    unit = "token"
+
+    def __init__(
+        self, config: SequenceConfig, settings: TrainingSettings, data: Path, processes: Processes
+    ) -> None:
+        self.config, self.settings = config, settings
+        self.samples = _prepared(config, data, "train", processes)
+        val = _prepared(config, data, "val", processes)
+        chosen = np.linspace(0, len(val) - 1, min(settings.val_samples, len(val))).astype(np.int64)
+        self.val = [
+            collate_sequences([val[int(chosen[i])] for i in group], config)
+            for group in _by_length(val.lengths[chosen], settings.batch)
+        ]
+
+    def batches(self, first: int, share: slice) -> Iterator[SequenceBatch]:
+        """Shuffled, turned batches of similar length; batch k depends on seed and k only."""
+        samples, size, seed = self.samples, self.settings.batch, self.settings.seed
+        per_epoch = len(samples) // size
+        if per_epoch == 0:
+            raise PlanError(f"{samples.folder}: {len(samples)} samples do not fill a batch of {size}")
+        step = first
+        while True:
+            epoch, begin = divmod(step, per_epoch)
+            order = epoch_order(samples.lengths, size, seed, epoch)
+            for batch in range(begin, per_epoch):
+                turns = np.random.default_rng((seed, epoch, batch)).integers(SYMMETRIES, size=size).tolist()
+                chosen = list(zip(order[batch].tolist(), turns, strict=True))[share]
+                turned = [samples.frame.turned(samples[i], turn) for i, turn in chosen]
+                yield collate_sequences(turned, self.config)
+            step = (epoch + 1) * per_epoch
+
+    def counted(self, batch: SequenceBatch) -> Tensor:
+        """Tokens, left-out opcodes included (method note 9)."""
+        return batch.tokens
+
+
+def collate_sequences(samples: list[np.ndarray[Any, Any]], config: SequenceConfig) -> SequenceBatch:
+    """Pad (n, 4) levels and draw the image that the configuration's observation shows."""
+    lengths = np.array([len(levels) for levels in samples])
+    padded = np.zeros((len(samples), max(1, lengths.max()), 4), np.int64)
+    for index, levels in enumerate(samples):
+        padded[index, : len(levels)] = levels
+    image = np.zeros((len(samples), 0, 0), np.bool_)
+    if config.seen:
+        image = np.stack(
+            [config.frame.image(levels[: config.seen], config.image_cells) for levels in samples]
+        )
+    return SequenceBatch(torch.from_numpy(padded), torch.from_numpy(lengths), torch.from_numpy(image))
+
+
+def _prepared(config: SequenceConfig, data: Path, split: str, processes: Processes) -> SequenceFolder:
+    if not processes.first:
+        processes.wait()
+    samples = sequences(floors(data, split), config.frame)
+    if processes.first:
+        processes.wait()
+    return samples
+
+
+def _by_length(lengths: np.ndarray[Any, Any], size: int) -> list[list[int]]:
+    order: list[int] = lengths.argsort(kind="stable").tolist()
+    return [order[first : first + size] for first in range(0, len(order), size)]
