@@ -18,6 +18,7 @@ from floorgent_ros.benchmark.timing import Times, take_turns
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.geometry.distance import distance_fields
+from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.sampling import EagerSampler, Nucleus
 from floorgent_ros.predictor import DistanceField, DistancePredictor
 
@@ -83,7 +84,10 @@ def measure(
 def _straightforward(pipeline: Pipeline, field: DistanceField) -> dict[str, Callable[[], object]]:
     """The same work done in the ways that come to mind first, and ours beside them in the same rounds."""
     predictor, settings = pipeline.predictor, pipeline.predictor.settings
-    sampler, eager = predictor.sampler.sampler, EagerSampler(predictor.network)
+    network = predictor.network
+    if not isinstance(network, FloorNet):
+        raise ConfigError(f"{predictor.name}: the benchmark compares ways to draw segment by segment only")
+    sampler, eager = predictor.sampler.sampler, EagerSampler(network)
     nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
     image, count = field.observation.image, settings.completions
     memory, eager_memory = sampler.look(image), eager.look(image)
