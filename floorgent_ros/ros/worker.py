@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import sys
 import threading
@@ -12,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from floorgent_ros.config import NodeSettings, ObservationSettings, PredictorSettings
+from floorgent_ros.config import ObservationSettings, PredictorSettings
 from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.ros.failures import save_case
 from floorgent_ros.ros.maps import MapUpdate
 from floorgent_ros.ros.parameters import Settings
 from floorgent_ros.ros.poses import Pose
+from floorgent_ros.schedule import is_due
 
 if TYPE_CHECKING:
     from floorgent_ros.predictor import DistanceField
@@ -261,11 +261,3 @@ class Worker:
         with self._changed:
             if not self._stopping:
                 self._report_to(report)
-
-
-def is_due(newest_map: MapUpdate, pose: Pose, last: Request | None, settings: NodeSettings) -> bool:
-    """Whether a map and pose deserve a prediction: another map than the last one's, or enough travel."""
-    if last is None or newest_map.identity != last.map.identity:
-        return True
-    travel = math.hypot(pose.x - last.pose.x, pose.y - last.pose.y)
-    return travel > 0 and travel >= settings.min_travel
