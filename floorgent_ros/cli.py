@@ -211,6 +211,7 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
     lidar.add_argument(
         "--detour-m", type=float, metavar="M", help="of the doors in completions, instead of the default"
     )
+    lidar.add_argument("--completions", type=int, metavar="N", help="instead of the default number")
     lidar.add_argument("--seed", type=int, default=0, metavar="N", help="of viewpoints and completions")
     lidar.add_argument(
         "--turn", type=float, default=0.0, metavar="DEG", help="turn the buildings in the map frame"

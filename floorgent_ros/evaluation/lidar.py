@@ -36,7 +36,13 @@ from floorgent_ros.predictor import DistanceField, DistancePredictor
 
 NOTICEABLE_M = 0.2  # cells where prediction and null are both closer than this are left out of the MAE
 RINGS_M = ((0.0, 5.0), (5.0, 10.0), (10.0, 20.0))  # straight-line distance from the viewpoint
-SAMPLING = ("top_p", "temperature", "wall_log_odds", "detour_m")  # settings that the command line may change
+SAMPLING = (
+    "top_p",
+    "temperature",
+    "wall_log_odds",
+    "detour_m",
+    "completions",
+)  # settings that the command line may change
 METHODS = ("prediction", "null", "multiple", "unknown_is_wall")
 
 
