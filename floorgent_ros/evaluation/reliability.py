@@ -82,11 +82,21 @@ def reliability_figure(found: dict[str, dict[str, Any]]) -> Figure:
     figure = new_figure(10.0, 4.4)
     left, right = figure.subplots(1, 2)
     left.plot([0, 1], [0, 1], color="0.6", linestyle=":", label="as claimed")
-    for kind, bins in found.items():
+    for colour, (kind, bins) in zip(("C0", "C1", "C2"), found.items(), strict=False):
         reach, spread = bins["reach"], bins["spread"]
-        left.plot([b["probability"] for b in reach], [b["reachable"] for b in reach], "o-", label=kind)
-        right.plot(range(len(spread)), [b["mean_error_m"] for b in spread], "o-", label=f"{kind}, mean")
-        right.plot(range(len(spread)), [b["median_error_m"] for b in spread], "x:", label=f"{kind}, median")
+        left.plot(
+            [b["probability"] for b in reach], [b["reachable"] for b in reach], "o-", color=colour, label=kind
+        )
+        right.plot(
+            range(len(spread)), [b["mean_error_m"] for b in spread], "o-", color=colour, label=f"{kind}, mean"
+        )
+        right.plot(
+            range(len(spread)),
+            [b["median_error_m"] for b in spread],
+            "x:",
+            color=colour,
+            label=f"{kind}, median",
+        )
         labels = [
             f"{b['low_m']:g}–{b['high_m']:g}" if b["high_m"] < 1e9 else f"> {b['low_m']:g}" for b in spread
         ]
