@@ -94,7 +94,7 @@ class Queue:
     def take(self) -> Ints:
         """Slots for a thread to advance; empty when all sequences are finished. Waits for work."""
         with self._changed:
-            while self._unfinished:
+            while self._unfinished > 0:  # less, when others give back after `close`
                 share = min(WIDTH, -(-self._unfinished // self.threads))
                 taken = [self._waiting.pop() for _ in range(min(share, len(self._waiting)))]
                 taken += [self._begin() for _ in range(min(share - len(taken), self._count - self._next))]

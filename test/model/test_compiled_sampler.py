@@ -160,6 +160,16 @@ def test_a_thread_that_fails_ends_the_draw(compiled, monkeypatch):
         compiled(random_image(np.random.default_rng(9)), 2 * WIDTH, 0, Nucleus(1.0))
 
 
+def test_a_closed_queue_gives_out_nothing_whatever_is_given_back(compiled):
+    slots = compiled._slots
+    queue = Queue(slots, compiled.weights, 2 * WIDTH, 2)
+    first, second = queue.take(), queue.take()
+    queue.close()
+    slots.current[first] = slots.canvas.shape[2]  # finished in the meantime
+    assert len(queue.exchange(first)) == 0
+    assert len(queue.exchange(second)) == 0
+
+
 def test_the_queue_hands_out_every_sequence_once_and_shares_the_rest(compiled):
     count, slots = 3 * WIDTH + 1, compiled._slots
     patches = slots.canvas.shape[2]
