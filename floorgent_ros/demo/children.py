@@ -45,6 +45,7 @@ class Child:
             text=True,
             start_new_session=True,
         )
+        self._interrupted = False
         self._reader: threading.Thread | None = None
         if on_line:
             self._reader = threading.Thread(target=self._read, args=(on_line,), daemon=True)
@@ -66,8 +67,10 @@ class Child:
         self._process.wait()
 
     def interrupt(self) -> None:
-        """Ask it to end, as Ctrl-C does."""
-        self._signal(signal.SIGINT)
+        """Ask it to end, as Ctrl-C does; once, since a second Ctrl-C would cut its last words off."""
+        if not self._interrupted:
+            self._interrupted = True
+            self._signal(signal.SIGINT)
 
     def wait(self, seconds: float) -> int | None:
         """Wait for the end; the exit code, or None."""
@@ -79,7 +82,10 @@ class Child:
         """Make sure that it and what it started are gone."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             if self.code is None:
-                self._signal(number)
+                if number == signal.SIGINT:
+                    self.interrupt()
+                else:
+                    self._signal(number)
                 self.wait(self._patience_s if number == signal.SIGINT else PATIENCE_S)
         # a launch process that died early may have left the node behind, in its session
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -62,6 +62,15 @@ class Bench:
             self.executor.spin_once(timeout_sec=0.02)
         return value
 
+    def until_served(self, client: Any) -> None:
+        """Spin until the client's service can answer.
+
+        A client knows of a server in another process before that one knows of the client, and an answer
+        sent in between is lost.
+        """
+        self.until(client.service_is_ready, client.srv_name)
+        self.spin_for(0.5)
+
     def spin_for(self, duration_s: float) -> None:
         """Spin for a time in which something must NOT happen."""
         end = time.monotonic() + duration_s

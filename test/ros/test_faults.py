@@ -149,7 +149,7 @@ def test_signal_in_any_state_exits_0_at_once(
 ) -> None:
     process = start([*FAKE, "answer"], *ros_arguments(autostart="false"))
     client = bench.node().create_client(ChangeState, "/floorgent/change_state")
-    bench.until(client.service_is_ready, "the lifecycle service")
+    bench.until_served(client)
     for transition in transitions:
         answer = client.call_async(ChangeState.Request(transition=Transition(id=transition)))
         bench.until(answer.done, "the transition")
@@ -160,7 +160,7 @@ def test_signal_in_any_state_exits_0_at_once(
 def test_signal_while_configure_waits_for_the_checkpoint_exits_0_at_once(bench: Bench, start: Start) -> None:
     process = start([*FAKE, "load"], *ros_arguments(autostart="false"))
     client = bench.node().create_client(ChangeState, "/floorgent/change_state")
-    bench.until(client.service_is_ready, "the lifecycle service")
+    bench.until_served(client)
     client.call_async(ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE)))
     process.until_said("loading")
     before = time.monotonic()

@@ -71,7 +71,7 @@ def test_signal_while_the_worker_is_busy_exits_0_at_once(
 def assert_answers_parameters(bench: Bench) -> None:
     """Services answer beside a prediction."""
     client = bench.node("asker").create_client(GetParameters, "/floorgent/get_parameters")
-    bench.until(client.service_is_ready, "the parameter service")
+    bench.until_served(client)
     before = time.monotonic()
     answer = client.call_async(GetParameters.Request(names=["seed"]))
     bench.until(answer.done, "the answer")
