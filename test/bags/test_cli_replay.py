@@ -139,7 +139,9 @@ def test_a_replay_that_is_stopped_leaves_nothing_half_written(tmp_path, checkpoi
         time.sleep(0.05)
     child.send_signal(signal.SIGTERM)
     output, errors = child.communicate(timeout=60)
-    assert (child.returncode, output) == (130, b"")
+    # CPython ends by the signal itself, 130 to a shell too, when the interrupt met code that came from eval
+    assert child.returncode in (130, -signal.SIGINT)
+    assert output == b""
     assert b"Traceback" not in errors
     assert [entry.name for entry in tmp_path.iterdir()] == ["walk"]
 
