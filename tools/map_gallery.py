@@ -31,15 +31,19 @@ from floorgent_ros.plots import (
 )
 from floorgent_ros.predictor import DistanceField, DistancePredictor
 
-CLEARANCE_M = 0.5
+CLEARANCE_M = (0.5, 2.0)  # to the nearest obstacle: off the walls, but not on the open ground outside
 MAX_M = 40.0
 
 
 def viewpoints(grid: OccupancyMap, count: int) -> NDArray[np.float64]:
     """(count, 2) free places, metres, map frame: the clearest first, then always the farthest from those."""
     free = ((grid.cells >= 0) & (grid.cells <= 25)).astype(np.uint8)
-    clearance = cv2.distanceTransform(np.pad(free, 1), cv2.DIST_L2, 5)[1:-1, 1:-1] * grid.resolution
-    rows, columns = np.nonzero(clearance > CLEARANCE_M)
+    clearance = (
+        cv2.distanceTransform(np.pad(free, 1, constant_values=1), cv2.DIST_L2, 5)[1:-1, 1:-1]
+        * grid.resolution
+    )
+    low, high = CLEARANCE_M
+    rows, columns = np.nonzero((clearance > low) & (clearance < high))
     places = grid.to_frame(np.stack([columns, rows], -1) + 0.5)
     chosen = [int(np.argmax(clearance[rows, columns]))]
     nearest = np.full(len(places), np.inf)
