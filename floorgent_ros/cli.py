@@ -55,7 +55,6 @@ def _parser() -> Parser:
 
 
 def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
-    defaults = PredictorSettings()
     parser = commands.add_parser(
         "predict",
         help="complete a map around a viewpoint and measure the distances",
@@ -65,10 +64,7 @@ def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--viewpoint", type=float, nargs=2, required=True, metavar=("X", "Y"), help="m, in the map's frame"
     )
-    parser.add_argument("--seed", type=int, default=defaults.seed, help="random seed (default %(default)s)")
-    parser.add_argument(
-        "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
-    )
+    _add_drawing(parser)
     _add_network(parser)
     parser.add_argument("--out", type=Path, metavar="F.npz", help="write the arrays there")
     parser.add_argument("--png", type=Path, metavar="F.png", help="draw map, completions and distance there")
@@ -77,7 +73,7 @@ def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_replay(commands: argparse._SubParsersAction[Parser]) -> None:
-    rules, defaults = NodeSettings(), PredictorSettings()
+    rules = NodeSettings()
     parser = commands.add_parser(
         "replay",
         help="what the node would have predicted while a bag was recorded",
@@ -111,10 +107,7 @@ def _add_replay(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="HZ",
         help="at most this many predictions a second of the bag (default %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=defaults.seed, help="random seed (default %(default)s)")
-    parser.add_argument(
-        "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
-    )
+    _add_drawing(parser)
     _add_network(parser)
     parser.add_argument("--out", type=Path, metavar="BAG2", help="write the predictions there, as a new bag")
     parser.add_argument("--gif", type=Path, metavar="F.gif", help="draw the replay there")
@@ -252,6 +245,14 @@ def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.set_defaults(command=_benchmark)
+
+
+def _add_drawing(parser: argparse.ArgumentParser) -> None:
+    defaults = PredictorSettings()
+    parser.add_argument("--seed", type=int, default=defaults.seed, help="random seed (default %(default)s)")
+    parser.add_argument(
+        "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
+    )
 
 
 def _add_network(parser: argparse.ArgumentParser) -> None:

@@ -15,14 +15,14 @@ from floorgent_ros.model.decoder import CELL_KEY, MARKS
 from floorgent_ros.model.encoder import UNSHUFFLE
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.packed import Memory, Weights, pack, remember
-from floorgent_ros.model.sampling import Nucleus, uniforms
+from floorgent_ros.model.sampling import Nucleus, Sampler, uniforms
 from floorgent_ros.model.sequence import FIELDS, KINDS
 
 WIDTH = 8  # sequences that a thread advances together; more would not use a weight better
 BURST = 8  # walls after which a thread looks whether another one has run out of work
 
 
-class CompiledSampler:
+class CompiledSampler(Sampler):
     """`sampling.sample` of one network, faster; not for several callers at a time.
 
     The weights are copied: make another one when the network's change.
@@ -35,12 +35,6 @@ class CompiledSampler:
         self.weights = pack(network.decoder)
         self._slots = _slots(network, self.threads * WIDTH)
         self._scratch = [_scratch(network, self.weights) for _ in range(self.threads)]
-
-    def __call__(
-        self, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
-    ) -> list[NDArray[np.int64]]:
-        """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls."""
-        return self.draw(self.look(image), count, seed, nucleus or Nucleus())
 
     @property
     def description(self) -> str:

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from floorgent_ros.model.decoder import Decoder, Memory
 from floorgent_ros.model.network import FloorNet
-from floorgent_ros.model.sampling import EagerSampler, Nucleus, Sweep, uniforms
+from floorgent_ros.model.sampling import EagerSampler, Nucleus, Sampler, Sweep, uniforms
 from floorgent_ros.model.sequence import FIELDS
 from floorgent_ros.model.trunk import TrunkLayer
 
@@ -87,7 +87,7 @@ class StaticSweep(Sweep):
         return True  # to look would make the CPU wait
 
 
-class GraphSampler:
+class GraphSampler(Sampler):
     """`sampling.sample` of one network on CUDA; a graph for each number of completions and nucleus.
 
     On the CPU, for tests, the same steps run without a graph.
@@ -100,12 +100,6 @@ class GraphSampler:
         self._failure = ""
         self._memory: Memory | None = None
         self._ready: tuple[object, StaticSweep, torch.cuda.CUDAGraph | None] | None = None
-
-    def __call__(
-        self, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
-    ) -> list[NDArray[np.int64]]:
-        """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls."""
-        return self.draw(self.look(image), count, seed, nucleus or Nucleus())
 
     @property
     def description(self) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from floorgent_ros.model.sampler import FastestSampler, Sampler
-from floorgent_ros.model.sampling import Nucleus
+from floorgent_ros.model.sampler import FastestSampler
+from floorgent_ros.model.sampling import Nucleus, Sampler
 
 Drawn = list[NDArray[np.int64]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,26 +11,7 @@ from numpy.typing import NDArray
 from floorgent_ros.model.compiled_sampler import CompiledSampler
 from floorgent_ros.model.graph_sampler import GraphSampler
 from floorgent_ros.model.network import FloorNet
-from floorgent_ros.model.sampling import EagerSampler, Nucleus
-
-
-class Sampler(Protocol):
-    """Draws completions of an image in two parts, so that they can be timed."""
-
-    @property
-    def description(self) -> str:
-        """How it draws, in a few words."""
-        ...
-
-    def look(self, image: NDArray[np.int8]) -> Any:
-        """What it keeps of an (L, L) image of −1/0/100."""
-        ...
-
-    def draw(
-        self, memory: Any, count: int, seed: int, nucleus: Nucleus, first: int = 0
-    ) -> list[NDArray[np.int64]]:
-        """Completions first … first + count − 1 of what `look` returned last; each is (K, 4) levels."""
-        ...
+from floorgent_ros.model.sampling import EagerSampler, Nucleus, Sampler
 
 
 def sampler_for(network: FloorNet) -> Sampler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -49,18 +50,37 @@ def uniforms(count: int, steps: int, seed: int, first: int = 0) -> Tensor:
     return torch.from_numpy(np.stack(draws, -1))
 
 
-class EagerSampler:
-    """Draws completions step by step in PyTorch, on any device and in any number format."""
-
-    def __init__(self, network: FloorNet) -> None:
-        """network: in evaluation mode."""
-        self.network = network
+class Sampler(Protocol):
+    """Draws completions of an image in two parts, so that they can be timed."""
 
     def __call__(
         self, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
     ) -> list[NDArray[np.int64]]:
         """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls."""
         return self.draw(self.look(image), count, seed, nucleus or Nucleus())
+
+    @property
+    def description(self) -> str:
+        """How it draws, in a few words."""
+        ...
+
+    def look(self, image: NDArray[np.int8]) -> Any:
+        """What it keeps of an (L, L) image of −1/0/100."""
+        ...
+
+    def draw(
+        self, memory: Any, count: int, seed: int, nucleus: Nucleus, first: int = 0
+    ) -> list[NDArray[np.int64]]:
+        """Completions first … first + count − 1 of what `look` returned last; each is (K, 4) levels."""
+        ...
+
+
+class EagerSampler(Sampler):
+    """Draws completions step by step in PyTorch, on any device and in any number format."""
+
+    def __init__(self, network: FloorNet) -> None:
+        """network: in evaluation mode."""
+        self.network = network
 
     @property
     def description(self) -> str:

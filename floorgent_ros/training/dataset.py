@@ -209,21 +209,31 @@ def batches(
     first: the batch to begin with, for exact resume. share: which samples of each batch to yield, for one
     of several processes; all shares together are the batch.
     """
-    per_epoch = len(samples) // size
-    if per_epoch == 0:
+    if len(samples) < size:
         raise PlanError(f"{len(samples)} samples do not fill a batch of {size}; draw more")
+    for chosen in turned_draws(samples.lengths, size, seed, first, share):
+        yield collate([samples[i].turned(turn) for i, turn in chosen], layout, max_segments)
+
+
+def turned_draws(
+    lengths: NDArray[np.int64], size: int, seed: int, first: int, share: slice
+) -> Iterator[list[tuple[int, int]]]:
+    """Endless batches of (sample, symmetry), from batch `first` on; batch k depends on seed and k only.
+
+    lengths (N ≥ size,): a batch holds samples of similar length. share: as in `batches`.
+    """
+    per_epoch = len(lengths) // size
     step = first
     while True:
         epoch, within = divmod(step, per_epoch)
-        order = epoch_order(samples.lengths, size, seed, epoch)
+        order = _epoch_order(lengths, size, seed, epoch)
         for batch in range(within, per_epoch):
             turns = np.random.default_rng((seed, epoch, batch)).integers(SYMMETRIES, size=size).tolist()
-            chosen = list(zip(order[batch].tolist(), turns, strict=True))[share]
-            yield collate([samples[i].turned(turn) for i, turn in chosen], layout, max_segments)
+            yield list(zip(order[batch].tolist(), turns, strict=True))[share]
         step = (epoch + 1) * per_epoch
 
 
-def epoch_order(lengths: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+def _epoch_order(lengths: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """(batches, size) indices: shuffled, sorted by length within blocks of 32 batches, batches shuffled."""
     rng = np.random.default_rng((seed, epoch))
     order = rng.permutation(len(lengths))[: len(lengths) // size * size]

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from floorgent_ros.config import TrainingSettings
 from floorgent_ros.errors import PlanError
-from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.model.checkpoint import Config
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.network import Batch
@@ -25,7 +24,7 @@ from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.network import SequenceBatch
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import floors
-from floorgent_ros.training.dataset import SampleFolder, batches, collate, epoch_order, prepare_once
+from floorgent_ros.training.dataset import SampleFolder, batches, collate, prepare_once, turned_draws
 from floorgent_ros.training.processes import Processes
 from floorgent_ros.training.sequences import SequenceFolder, sequences
 
@@ -116,19 +115,11 @@ class SequenceTask:
     def batches(self, first: int, share: slice) -> Iterator[SequenceBatch]:
         """Shuffled, turned batches of similar length; batch k depends on seed and k only."""
         samples, size, seed = self.samples, self.settings.batch, self.settings.seed
-        per_epoch = len(samples) // size
-        if per_epoch == 0:
+        if len(samples) < size:
             raise PlanError(f"{samples.folder}: {len(samples)} samples do not fill a batch of {size}")
-        step = first
-        while True:
-            epoch, begin = divmod(step, per_epoch)
-            order = epoch_order(samples.lengths, size, seed, epoch)
-            for batch in range(begin, per_epoch):
-                turns = np.random.default_rng((seed, epoch, batch)).integers(SYMMETRIES, size=size).tolist()
-                chosen = list(zip(order[batch].tolist(), turns, strict=True))[share]
-                turned = [samples.frame.turned(samples[i], turn) for i, turn in chosen]
-                yield collate_sequences(turned, self.config)
-            step = (epoch + 1) * per_epoch
+        for chosen in turned_draws(samples.lengths, size, seed, first, share):
+            turned = [samples.frame.turned(samples[i], turn) for i, turn in chosen]
+            yield collate_sequences(turned, self.config)
 
     def counted(self, batch: SequenceBatch) -> Tensor:
         """Tokens, left-out opcodes included (method note 9)."""

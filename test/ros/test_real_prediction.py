@@ -14,14 +14,12 @@ import torch
 from ros_harness import Bench, Robot, fake_field, map_message, pose_message, room
 from ros_process import NodeProcess, ros_arguments
 from sensor_msgs.msg import Image
+from small_checkpoint import small_checkpoint
 from visualization_msgs.msg import MarkerArray
 
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.distance_lookup import distance_at
 from floorgent_ros.geometry.grid import OccupancyMap
-from floorgent_ros.model.checkpoint import save_checkpoint
-from floorgent_ros.model.config import ModelConfig
-from floorgent_ros.model.network import FloorNet
 from floorgent_ros.msg import DistanceGrid
 from floorgent_ros.predictor import DistanceField, DistancePredictor
 
@@ -41,22 +39,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An untrained network of few parameters."""
-    torch.manual_seed(0)
-    config = ModelConfig(
-        max_segments=12,
-        encoder_widths=(8, 16, 16),
-        encoder_blocks=(1, 1, 1),
-        patch_width=16,
-        width=32,
-        layers=1,
-        heads=2,
-        feed=32,
-        key_width=16,
-    )
-    path = tmp_path_factory.mktemp("weights") / "small.safetensors"
-    save_checkpoint(path, FloorNet(config).state_dict(), config)
-    return path
+    return small_checkpoint(tmp_path_factory.mktemp("weights") / "small.safetensors")
 
 
 def test_fake_of_the_other_tests_has_what_a_real_field_has() -> None:

@@ -8,24 +8,13 @@ import types
 from pathlib import Path
 
 import torch
+from tiny_model import tiny_config
 
 from floorgent_ros.config import TrainingSettings
-from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.training import trainer as module
 from floorgent_ros.training.processes import Processes
 
-CONFIG = ModelConfig(
-    max_segments=12,
-    encoder_widths=(8, 16, 16),
-    encoder_blocks=(1, 1, 1),
-    patch_width=16,
-    width=16,
-    layers=1,
-    heads=2,
-    feed=16,
-    key_width=8,
-    dropout=0.0,
-)
+CONFIG = tiny_config(256, layers=1)
 
 
 def main(out: Path, steps: int) -> None:

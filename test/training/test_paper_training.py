@@ -16,7 +16,7 @@ from floorgent_ros.geometry.canonical import SequenceFrame
 from floorgent_ros.model.checkpoint import load_checkpoint
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.paper.config import MLP, SEGMENTS, SequenceConfig
-from floorgent_ros.training import tasks
+from floorgent_ros.training import dataset, tasks
 from floorgent_ros.training.configuration import read_config
 from floorgent_ros.training.sequences import SETTINGS, SequenceFolder
 from floorgent_ros.training.tasks import SequenceTask, collate_sequences
@@ -74,7 +74,7 @@ def take(run, steps):
 )
 def test_four_plans_are_learned_by_heart(plans, tmp_path, monkeypatch, config):
     """Under 0.05 bits a token; the symmetries are left out so that there are four."""
-    monkeypatch.setattr(tasks, "SYMMETRIES", 1)
+    monkeypatch.setattr(dataset, "SYMMETRIES", 1)
     settings = replace(SETTINGS_, batch=4, learning_rate=1e-2)
     run = trainer(tmp_path / "run", replace(config, dropout=0.0, layers=1), settings)
     first = take(run, 1)

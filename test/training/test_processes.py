@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,8 @@ def run(out, steps, processes=1):
     start = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--standalone"]
     launcher = start if processes > 1 else []
     command = [sys.executable, *launcher, SCRIPT, out, str(steps)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent.parent)}  # of tiny_model
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     with safe_open(out / "state.safetensors", "pt") as file:
         progress = json.loads(file.metadata()["progress"])
