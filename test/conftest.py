@@ -12,10 +12,12 @@ import random
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import matplotlib as mpl
+import pytest
 
 import floorgent_ros
 
@@ -65,3 +67,14 @@ os.environ.setdefault("AMENT_PREFIX_PATH", sys.prefix)
 def pytest_report_header() -> str:
     """Say whose code runs: the working tree's or an installed package's."""
     return f"floorgent_ros: {Path(floorgent_ros.__file__).parent}, ROS domain {DOMAIN}"
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """One thread for torch in this process while the test runs."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

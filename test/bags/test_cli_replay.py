@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from small_bag import STORAGES, corridor, map_message, pose_message, walk, write_bag
 
@@ -22,14 +21,8 @@ from floorgent_ros.bags.replay import Replay
 from floorgent_ros.config import NodeSettings, PredictorSettings
 from floorgent_ros.predictor import DistancePredictor
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """As in the command's process."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+# as in the command's process: sums of another order differ in their last bits
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 COMMAND = [sys.executable, "-m", "floorgent_ros.cli", "replay"]

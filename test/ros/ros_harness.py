@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pytest
 import rclpy
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from nav_msgs.msg import OccupancyGrid, Odometry
@@ -61,6 +62,18 @@ class Bench:
             assert time.monotonic() < end, f"waited {limit_s} s for {what or condition}"
             self.executor.spin_once(timeout_sec=0.02)
         return value
+
+    def until_said(self, capfd: pytest.CaptureFixture[str], *texts: str) -> str:
+        """Spin until all the texts were written to standard error; what was, since the last look."""
+        said = ""
+
+        def heard() -> bool:
+            nonlocal said
+            said += capfd.readouterr().err
+            return all(text in said for text in texts)
+
+        self.until(heard, f"the lines with {texts}")
+        return said
 
     def until_served(self, client: Any) -> None:
         """Spin until the client's service can answer.

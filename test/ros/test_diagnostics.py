@@ -133,14 +133,7 @@ def test_a_stale_pose_is_said_once_and_shown(
     doctor = Doctor(bench, predictor, max_pose_age=0.3)
     doctor.robot.poses.publish(pose_message())
     doctor.robot.maps.publish(map_message())
-    said = ""
-
-    def stale() -> bool:
-        nonlocal said
-        said += capfd.readouterr().err
-        return "max_pose_age" in said
-
-    bench.until(stale, "the line")
+    said = bench.until_said(capfd, "max_pose_age")
     doctor.status(lambda status, _: status.level == WARN and "the pose on /robot1/pose is" in status.message)
     said += capfd.readouterr().err
     assert said.count("max_pose_age") == 1

@@ -49,14 +49,7 @@ def test_the_case_of_a_failed_prediction_can_be_run_again(
     predictor.error = ValueError("math domain error")
     robot.poses.publish(pose_message(2.0, 1.5))
     robot.maps.publish(map_message(origin=(-1.0, 2.0), yaw=0.5))
-    said = ""
-
-    def failed() -> bool:
-        nonlocal said
-        said += capfd.readouterr().err
-        return "prediction failed" in said
-
-    bench.until(failed, "the line")
+    said = bench.until_said(capfd, "prediction failed")
     (path,) = folder.iterdir()
     assert f"ValueError: math domain error; its case is saved as {path}" in said
     with np.load(path) as case:

@@ -246,14 +246,7 @@ def test_without_map_and_pose_a_throttled_line_names_topic_and_qos(
 ) -> None:
     monkeypatch.setattr(pipeline, "GRACE_S", 0.0)
     started(bench, predictor, namespace="robot1")
-    said = ""
-
-    def both() -> bool:
-        nonlocal said
-        said += capfd.readouterr().err
-        return "no map yet" in said and "no pose yet" in said
-
-    bench.until(both, "the lines")
+    said = bench.until_said(capfd, "no map yet", "no pose yet")
     bench.spin_for(1.2)
     said += capfd.readouterr().err
     (map_line,) = [line for line in said.splitlines() if "no map yet" in line]
@@ -300,14 +293,7 @@ def test_frame_of_a_million_letters_and_lines_is_one_short_line(
     bench.until(lambda: node.pipeline.maps.latest, "the map")
     capfd.readouterr()
     robot.poses.publish(pose_message(frame="odom\n[FATAL] " + "m" * 1_000_000))
-    said = ""
-
-    def complained() -> bool:
-        nonlocal said
-        said += capfd.readouterr().err
-        return "'odom [FATAL] mm" in said
-
-    bench.until(complained, "the line")
+    said = bench.until_said(capfd, "'odom [FATAL] mm")
     assert max(map(len, said.splitlines())) < 700
     assert not [line for line in said.splitlines() if line.startswith("[FATAL]")]
     assert sum(map(len, node.pipeline._throttle._said)) < 5000
@@ -341,14 +327,7 @@ def test_exception_in_a_prediction_is_one_line_and_the_node_goes_on(
     predictor.error = ValueError("math domain error\nin the network")
     robot.poses.publish(pose_message())
     robot.maps.publish(map_message())
-    said = ""
-
-    def failed() -> bool:
-        nonlocal said
-        said += capfd.readouterr().err
-        return "prediction failed" in said
-
-    bench.until(failed, "the line")
+    said = bench.until_said(capfd, "prediction failed")
     (line,) = [line for line in said.splitlines() if "failed" in line]
     assert "ValueError: math domain error in the network" in line
     assert "Traceback" not in said

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from ros_harness import Bench, Robot, fake_field, map_message, pose_message, room
 from ros_process import NodeProcess, ros_arguments
 from sensor_msgs.msg import Image
@@ -23,18 +22,12 @@ from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.msg import DistanceGrid
 from floorgent_ros.predictor import DistanceField, DistancePredictor
 
+# as in the node's process (`ros_process`): sums of another order differ in their last bits
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NODE = [sys.executable, "-m", "floorgent_ros.ros.node"]
 COMPLETIONS = 2
 FIRST_PREDICTION_S = 120.0  # torch and numba load, on a machine that may be busy
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As in the node's process (`ros_process`): sums of another order differ in their last bits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

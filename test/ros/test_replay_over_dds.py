@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import OccupancyGrid
 from rclpy.serialization import deserialize_message
@@ -29,20 +28,14 @@ from floorgent_ros.msg import DistanceGrid
 from floorgent_ros.predictor import DistancePredictor
 from floorgent_ros.ros.listener import LATCHED
 
+# as in the node's process: sums of another order differ in their last bits
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NODE = [sys.executable, "-m", "floorgent_ros.ros.node"]
 FIRST_PREDICTION_S = 200.0
 RULES = NodeSettings(min_travel=0.5, max_rate=100.0)
 
 Key = tuple[int, int, int, int]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As in the node's process: sums of another order differ in their last bits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def key(message: Any) -> Key:

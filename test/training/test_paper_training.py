@@ -22,6 +22,8 @@ from floorgent_ros.training.sequences import SETTINGS, SequenceFolder
 from floorgent_ros.training.tasks import SequenceTask, collate_sequences
 from floorgent_ros.training.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 FRAME = SequenceFrame()
 CONFIGS = Path(__file__).parents[2] / "config" / "training"
 SETTINGS_ = TrainingSettings(
@@ -30,14 +32,6 @@ SETTINGS_ = TrainingSettings(
 SMALL = SequenceConfig(
     width=32, layers=2, heads=2, feed=32, dropout=0.1, encoder_widths=(4, 16), encoder_blocks=(1, 1)
 )
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from floorgent_ros.training import trainer as module
 from floorgent_ros.training.state import Progress
 from floorgent_ros.training.trainer import Trainer, main_from_cli, read_config
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 STEP_S = 0.25  # every step takes this long by the tests' clock
 CONFIG = tiny_config(256, layers=1, dropout=0.2)
 
@@ -62,14 +64,6 @@ def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def write_run(out, count=5, config=CONFIG, settings=SETTINGS, seed=0, walls=4):

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.tokens import trunk_of
 from floorgent_ros.model.paper.vocabulary import COORDINATES, FIRST, LENGTH, LINE, MOVE, STOP
-from floorgent_ros.model.trunk import Cache, KeyValue, Trunk
+from floorgent_ros.model.trunk import Cache, KeyValue
 
 NEVER = -1e4  # logit of what cannot be; float16 holds it
 
@@ -39,15 +40,7 @@ class SegmentDecoder(nn.Module):
         super().__init__()
         width = config.width
         self.size = config.vocabulary
-        self.trunk = Trunk(
-            width,
-            config.layers,
-            config.heads,
-            config.feed,
-            config.dropout,
-            cross=config.observation != "none",
-            gate=0.0,
-        )
+        self.trunk = trunk_of(config)
         self.start = nn.Parameter(0.05 * torch.randn(width))
         self.coordinates = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(4))
         self.position = nn.Embedding(config.max_segments + 1, width) if config.positions else None

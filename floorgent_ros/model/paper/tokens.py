@@ -21,21 +21,26 @@ class TokenState:
     index: int = 0
 
 
+def trunk_of(config: SequenceConfig) -> Trunk:
+    """Appendix A's stack of layers; cross-attention only where there is an image."""
+    return Trunk(
+        config.width,
+        config.layers,
+        config.heads,
+        config.feed,
+        config.dropout,
+        cross=config.observation != "none",
+        gate=0.0,
+    )
+
+
 class TokenDecoder(nn.Module):
     """Logits of the next token after each position."""
 
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         self.embedding = TokenEmbedding(config)
-        self.trunk = Trunk(
-            config.width,
-            config.layers,
-            config.heads,
-            config.feed,
-            config.dropout,
-            cross=config.observation != "none",
-            gate=0.0,
-        )
+        self.trunk = trunk_of(config)
         self.out = nn.Linear(config.width, config.vocabulary)
         nn.init.zeros_(self.out.weight)  # uniform over the vocabulary at the start of training
         nn.init.zeros_(self.out.bias)
