@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.vocabulary import Vocabulary
+
+START_STD = 0.3  # of an embedding's elements before training
+SHORTEST_WAVE = 4.0  # entries
+
+
+@torch.no_grad()
+def start_as_waves(embedding: nn.Embedding) -> None:
+    """Let an embedding of ordered entries (levels, positions) start so that neighbours resemble each other.
+
+    Sine and cosine of each entry's number, wavelengths from 4 entries to twice their count, projected at random so
+    that embeddings that are summed do not overlap. The entries are learned from there; from noise they take
+    several times the samples.
+    """
+    count, width = embedding.weight.shape
+    pairs = max(1, width // 4)
+    waves = torch.logspace(math.log10(SHORTEST_WAVE), math.log10(2 * count), pairs)
+    phase = 2 * math.pi * torch.arange(count)[:, None] / waves
+    features = torch.cat([phase.sin(), phase.cos()], 1)  # (count, 2 pairs), mean square 1 / 2
+    embedding.weight.copy_(START_STD / math.sqrt(pairs) * features @ torch.randn(2 * pairs, width))
 
 
 class TokenEmbedding(nn.Module):
@@ -15,13 +36,14 @@ class TokenEmbedding(nn.Module):
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         self.vocabulary = Vocabulary(config.levels, config.opcodes)
-        self.start = nn.Parameter(0.05 * torch.randn(config.width))
+        self.start = nn.Parameter(START_STD * torch.randn(config.width))
         self.value = nn.Embedding(config.vocabulary, config.width)
         self.place = nn.Embedding(3, config.width)
         self.position = nn.Embedding(2 * config.max_segments + 1, config.width) if config.positions else None
-        for embedding in (self.value, self.place, self.position):
+        for embedding in (self.value, self.position):
             if embedding is not None:
-                nn.init.normal_(embedding.weight, std=0.05)
+                start_as_waves(embedding)
+        nn.init.normal_(self.place.weight, std=START_STD)
 
     def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
         """(B, T) tokens that stand at `first` and after → (B, T, E)."""

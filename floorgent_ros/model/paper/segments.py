@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
 from floorgent_ros.model.paper.tokens import trunk_of
 from floorgent_ros.model.paper.vocabulary import COORDINATES, FIRST, LENGTH, LINE, MOVE, STOP
 from floorgent_ros.model.trunk import Cache, KeyValue
@@ -41,7 +42,7 @@ class SegmentDecoder(nn.Module):
         width = config.width
         self.size = config.vocabulary
         self.trunk = trunk_of(config)
-        self.start = nn.Parameter(0.05 * torch.randn(width))
+        self.start = nn.Parameter(START_STD * torch.randn(width))
         self.coordinates = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(4))
         self.position = nn.Embedding(config.max_segments + 1, width) if config.positions else None
         self.stop = nn.Linear(width, 1)
@@ -59,7 +60,7 @@ class SegmentDecoder(nn.Module):
             nn.init.zeros_(linear.bias)
         for embedding in (*self.coordinates, *self.drawn, self.position):
             if embedding is not None:
-                nn.init.normal_(embedding.weight, std=0.05)
+                start_as_waves(embedding)
 
     def forward(self, tokens: Tensor, context: Tensor | None) -> Tensor:
         """(B, 6 n + 1) tokens and (B, S, E) image vectors → (B, 6 n + 1, V) logits, as `TokenDecoder`'s."""
