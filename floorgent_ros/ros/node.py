@@ -65,9 +65,9 @@ def _run(args: list[str] | None, load: Callable[[Settings], Predictor] | None) -
     except ExternalShutdownException:
         pass
     except Exception:
-        if not stopped:
+        if not stopped and rclpy.ok():
             raise
-        # else the shutdown took its context away from what was going on: that is no fault
+        # else the shutdown, or somebody else's, took its context away from what was going on: that is no fault
     finally:
         node.destroy_node()
         rclpy.try_shutdown()

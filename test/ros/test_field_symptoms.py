@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -190,6 +191,34 @@ def test_second_robot_gets_the_first_ones_distances_in_another_process(bench: Be
         process.child.send_signal(signal.SIGINT)
         assert process.stop(signal.SIGINT) == 0
         assert "shutdown" not in process.said().lower()
+
+
+@pytest.mark.parametrize(
+    ("mode", "numbers"),
+    [
+        ("sleep", (signal.SIGINT, signal.SIGINT)),
+        ("sleep", (signal.SIGINT, signal.SIGTERM)),
+        ("shutdown", ()),
+        ("shutdown", (signal.SIGTERM,)),
+    ],
+    ids=["Ctrl-C twice", "SIGTERM after Ctrl-C", "by somebody else", "by somebody else, then SIGTERM"],
+)
+def test_shutting_down_twice_is_an_error(
+    bench: Bench, start: Start, mode: str, numbers: tuple[int, ...]
+) -> None:
+    """A second signal while the node ends, or a context that is gone already: no traceback, exit code 0."""
+    robot = Robot(bench)
+    process = start([*FAKE, mode], *ros_arguments())
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    process.until_said("predicting")
+    for number in numbers:
+        process.child.send_signal(number)
+        time.sleep(0.1)  # it waits three times as long for the prediction
+    assert process.exit_code() == 0, process.said()
+    said = process.said().lower()
+    assert not [word for word in ("traceback", "shutdown", "context", "error") if word in said], said
 
 
 def test_simulated_clock_is_starved_and_jumps_back_when_the_bag_begins_again(bench: Bench) -> None:
