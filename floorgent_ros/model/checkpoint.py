@@ -87,7 +87,7 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, 
 
 
 class _WithoutNoise(TorchFunctionMode):
-    """Random starting values are left out. Shapes alone need none, and there they load torch's compiler: 1.7 s."""
+    """Leaves random starting values out: for shapes alone torch loads its compiler to make them, 1.7 s."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

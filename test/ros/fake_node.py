@@ -1,7 +1,7 @@
 """The real node with a predictor of a few lines, as a process of its own: `fake_node.py MODE --ros-args …`.
 
-MODE: answer at once; in a prediction sleep, spin (never letting go of the interpreter by itself), die, or have
-another thread shut ROS down; or load for ever.
+MODE: answer at once; in a prediction sleep, spin (never letting go of the interpreter by itself), die, or
+have another thread shut ROS down; or load for ever.
 """
 
 from __future__ import annotations
