@@ -1,7 +1,7 @@
 """Faults that users of other mapping, navigation and inference nodes report, each by its symptom.
 
-Those of maps alone stand in test/geometry/test_map_symptoms.py, out-of-memory errors in
-test/model/test_memory.py. Speed is no test's business.
+Those of maps alone stand in test/geometry/test_map_symptoms.py; ELSEWHERE lists those that other tests prove under
+the name of what the node does instead. Speed is no test's business.
 """
 
 from __future__ import annotations
@@ -35,6 +35,40 @@ FAKE = [sys.executable, str(Path(__file__).parent / "fake_node.py")]
 Start = Callable[..., NodeProcess]
 VOLATILE = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.VOLATILE)
 
+ELSEWHERE = {
+    "durability is incompatible and no message comes": (
+        "ros/test_node.py::test_volatile_map_publisher_is_heard_and_the_topic_named"
+    ),
+    "no map in a viewer that is started late": (
+        "ros/test_node.py::test_late_joiner_gets_the_last_result_on_every_topic"
+    ),
+    "no map received, without a hint": (
+        "ros/test_node.py::test_without_map_and_pose_a_throttled_line_names_topic_and_qos"
+    ),
+    "walls are 1 where they should be 100": (
+        "ros/test_maps.py::test_a_map_of_zeros_and_ones_is_warned_about_and_used"
+    ),
+    "width x height that does not fit the data crashes the node": (
+        "ros/test_node.py::test_malformed_maps_are_refused_with_one_line_each_and_the_next_good_one_served"
+    ),
+    "inference starves services": (
+        "ros/test_parameters.py::test_parameters_can_be_set_over_ros_while_a_prediction_runs"
+    ),
+    "use_sim_time is not passed on": (
+        "test_launch.py::test_given_arguments_become_parameters_of_the_right_type"
+    ),
+    "a stream of invalid-frame warnings": (
+        "ros/test_node.py::test_pose_in_another_frame_gives_one_line_and_no_prediction"
+    ),
+    "ExternalShutdownException as a traceback": (
+        "ros/test_faults.py::test_signal_in_any_state_exits_0_at_once"
+    ),
+    "out of GPU memory ends the node": "model/test_memory.py::test_not_even_one_fits_and_the_cpu_takes_over",
+    "a map every five seconds is reported as an error": (
+        "ros/test_diagnostics.py::test_a_map_every_five_seconds_and_a_latched_one_are_no_fault"
+    ),
+}
+
 
 class Pair:
     """A robot and a node in one namespace, and what the robot hears."""
@@ -62,6 +96,12 @@ def pair(bench: Bench) -> Iterator[Pair]:
     pair.robot.poses.publish(pose_message())
     yield pair
     pair.predictor.go.set()
+
+
+@pytest.mark.parametrize("place", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_the_other_symptoms_have_their_tests(place: str) -> None:
+    file, name = place.split("::")
+    assert f"\ndef {name}(" in (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
 
 
 def test_planner_crashes_when_the_map_shrinks_to_nothing_and_comes_back(pair: Pair) -> None:
