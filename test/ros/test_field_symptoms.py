@@ -1,7 +1,7 @@
 """Faults that users of other mapping, navigation and inference nodes report, each by its symptom.
 
-Those of maps alone stand in test/geometry/test_map_symptoms.py; ELSEWHERE lists those that other tests prove under
-the name of what the node does instead. Speed is no test's business.
+Those of maps alone stand in test/geometry/test_map_symptoms.py; ELSEWHERE lists those that other tests prove
+under the name of what the node does instead. Speed is no test's business.
 """
 
 from __future__ import annotations
