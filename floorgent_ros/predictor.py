@@ -22,7 +22,6 @@ from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import Network, load_checkpoint
-from floorgent_ros.model.completion import complete
 from floorgent_ros.model.memory import ThriftySampler
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import Nucleus
@@ -84,7 +83,7 @@ class DistancePredictor:
     ) -> None:
         """network: on its device, in its precision and in evaluation mode."""
         self.network = network
-        self.sampler = ThriftySampler(network, complete if isinstance(network, SequenceNet) else None)
+        self.sampler = ThriftySampler(network)
         self.name = name
         self.settings = settings or PredictorSettings()
         self.observation = observation or ObservationSettings()
@@ -128,8 +127,7 @@ class DistancePredictor:
         precision = str(first.dtype).removeprefix("torch.")
         threads = f", {torch.get_num_threads()} threads" if first.device.type == "cpu" else ""
         where = f"{precision} on {first.device}{threads}"
-        way = "token by token" if isinstance(self.network, SequenceNet) else self.sampler.sampler.description
-        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {way}"
+        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {self.sampler.sampler.description}"
 
     @property
     def fallbacks(self) -> list[str]:

@@ -27,7 +27,7 @@ class Cache:
         self.room = [(self._copies(keys, times), self._copies(values, times)) for keys, values in self.room]
 
     def keep(self, rows: list[int]) -> None:
-        """Go on with sequences `rows` alone, in place: row k moves forwards to place k, or is there already."""
+        """Go on with sequences `rows` alone, in place: row k moves up to place k, or is there already."""
         for kept in (kept for pair in self.room for kept in pair):
             for place, row in enumerate(rows):
                 if row != place:

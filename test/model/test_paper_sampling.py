@@ -7,7 +7,7 @@ import pytest
 import torch
 from paper_models import KINDS, random_batch, small_network, talkative
 
-from floorgent_ros.benchmark.straightforward import token_by_token
+from floorgent_ros.benchmark.straightforward import TokenByToken
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.model.paper.sampling import GREEDY, Given, beam_search, draw
 from floorgent_ros.model.sampling import Nucleus
@@ -78,7 +78,8 @@ def test_the_same_sequences_as_token_by_token(kind, samples, prompt):
         network = small_network(kind, seed)
         given = given_for(network, samples, prompt, seed)
         found = draw(network, 8, seed, given=given, nucleus=PLAIN, first=3)
-        expected = token_by_token(network, 8, seed, given=given, nucleus=PLAIN, first=3)
+        plain = TokenByToken(network)
+        expected = plain.draw(plain.look(given), 8, seed, PLAIN, first=3)
         assert len(found) == len(expected)
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
         lengths |= {len(levels) for levels in found}

@@ -151,7 +151,9 @@ class Drawing:
     def _pick(self, logits: Tensor) -> Tensor:
         """(n, V) logits of the unfinished sequences' next tokens → (n,) tokens."""
         allowed = self.vocabulary.allowed(self.index, self.tokens[self.rows, : self.index])
-        return self.nucleus.pick(logits.masked_fill(~allowed, -torch.inf), self.numbers[self.index, self.rows])
+        return self.nucleus.pick(
+            logits.masked_fill(~allowed, -torch.inf), self.numbers[self.index, self.rows]
+        )
 
     def _put(self, chosen: Tensor) -> list[int]:
         """Write the next tokens (n,); which of the rows go on, in the order that they have from now on."""
@@ -168,7 +170,7 @@ class Drawing:
 
 
 def _moved_up(going: list[bool]) -> list[int]:
-    """The rows that go on; those at the end take the places of finished ones, the rest stay where they are."""
+    """The rows that go on, the last ones in the places of finished ones, the rest where they are."""
     kept = sum(going)
     late = [row for row in range(kept, len(going)) if going[row]]
     return [row if going[row] else late.pop() for row in range(kept)]
