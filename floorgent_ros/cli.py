@@ -245,7 +245,7 @@ def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:
         type=int,
         default=60,
         metavar="N",
-        help="segments a completion of the paper's full-size token model, 0: not at all (default %(default)s)",
+        help="segments a completion of the paper's full-size token model, 0: none (default %(default)s)",
     )
     parser.add_argument(
         "--png", type=Path, metavar="F.png", help="measure the cost curves, too, and draw them there"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from floorgent_ros.config import ObservationSettings, PredictorSettings
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.geometry import distance as distances
-from floorgent_ros.geometry.doors import open_doors
+from floorgent_ros.geometry.doors import Ways, open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
@@ -188,9 +188,10 @@ class DistancePredictor:
         if settings.detour_m == 0:
             return completions
 
+        ways = Ways.of(observation.states, settings.inflation_radius_m)
+
         def opened(walls: NDArray[np.float32]) -> NDArray[np.float32]:
-            states, window = observation.states, observation.window
-            return open_doors(walls, states, window, settings.inflation_radius_m, settings.detour_m)
+            return open_doors(walls, ways, observation.window, settings.detour_m)
 
         return in_threads(opened, completions)
 
@@ -215,10 +216,11 @@ def distance_field_of(
     with watch("distance"):
         fields = distances.distance_fields(blocked)
     with watch("summarise"):
+        found = distances.summarise(fields)
         return DistanceField(
-            distance=published_distance(fields, observation.states),
-            spread=distances.spread(fields).astype(np.float32),
-            reach_probability=distances.reach_probability(fields).astype(np.float32),
+            distance=_published(found.median, observation.states),
+            spread=found.spread.astype(np.float32),
+            reach_probability=found.reach.astype(np.float32),
             occupancy=_occupancy(rasters, observation.states),
             completions=completions,
             observation=observation,
@@ -240,7 +242,11 @@ def _unseen(levels: NDArray[np.int64], observation: Observation) -> NDArray[np.f
 
 def published_distance(fields: NDArray[np.float64], states: NDArray[np.int8]) -> NDArray[np.float32]:
     """Median of (N, 256, 256) distance fields; NaN where the states are observed occupied (decision 5)."""
-    distance = distances.median(fields).astype(np.float32)
+    return _published(distances.median(fields), states)
+
+
+def _published(median: NDArray[np.float64], states: NDArray[np.int8]) -> NDArray[np.float32]:
+    distance = median.astype(np.float32)
     distance[states == OCCUPIED] = np.nan
     return distance
 
