@@ -155,10 +155,12 @@ def _cheapest(
     for r in range(height):
         costs[(r + 1) * stride + 1 : (r + 2) * stride - 1] = cost[r]
     totals = np.full(costs.size, np.inf)
-    before = np.full(costs.size, -1, np.int32)
+    came = np.full(costs.size, -1, np.int8)  # by which of the steps
     around = (-stride - 1, -stride, -stride + 1, -1, 1, stride - 1, stride, stride + 1)
     lengths = (DIAGONAL, 1.0, DIAGONAL, 1.0, 1.0, DIAGONAL, 1.0, DIAGONAL)
-    ring = int(dearest * DIAGONAL) + 3
+    ring = 1
+    while ring < int(dearest * DIAGONAL) + 3:
+        ring *= 2  # so that a level's place is a matter of bits
     heads = np.full(ring, -1, np.int32)
     cells = np.empty(8 * height * width + 1, np.int32)
     nexts = np.empty(8 * height * width + 1, np.int32)
@@ -167,8 +169,8 @@ def _cheapest(
     cells[0], nexts[0], heads[0] = source, -1, 0
     entries, waiting, level = 1, 1, 0
     while waiting > 0:
-        entry = heads[level % ring]
-        heads[level % ring] = -1
+        entry = heads[level & (ring - 1)]
+        heads[level & (ring - 1)] = -1
         while entry >= 0:
             cell = cells[entry]
             entry = nexts[entry]
@@ -182,9 +184,9 @@ def _cheapest(
                 known = totals[there]
                 if reached < known:
                     totals[there] = reached
-                    before[there] = cell
+                    came[there] = n
                     if known >= int(reached) + 1:  # not listed in that level yet
-                        place = int(reached) % ring
+                        place = int(reached) & (ring - 1)
                         cells[entries], nexts[entries] = there, heads[place]
                         heads[place] = entries
                         entries += 1
@@ -192,12 +194,12 @@ def _cheapest(
         level += 1
     total = np.empty((height, width))
     previous = np.empty(height * width, np.int32)
+    moved = (-width - 1, -width, -width + 1, -1, 1, width - 1, width, width + 1)
     for r in range(height):
         for c in range(width):
-            there = (r + 1) * stride + c + 1
+            there, cell = (r + 1) * stride + c + 1, r * width + c
             total[r, c] = totals[there]
-            cell = before[there]
-            previous[r * width + c] = -1 if cell < 0 else (cell // stride - 1) * width + cell % stride - 1
+            previous[cell] = cell - moved[came[there]] if came[there] >= 0 else -1
     return total, previous
 
 
