@@ -158,9 +158,8 @@ def _cheapest(
     came = np.full(costs.size, -1, np.int8)  # by which of the steps
     around = (-stride - 1, -stride, -stride + 1, -1, 1, stride - 1, stride, stride + 1)
     lengths = (DIAGONAL, 1.0, DIAGONAL, 1.0, 1.0, DIAGONAL, 1.0, DIAGONAL)
-    ring = 1
-    while ring < int(dearest * DIAGONAL) + 3:
-        ring *= 2  # so that a level's place is a matter of bits
+    # at least all levels that a step can reach; a power of 2, so that a level's place is a matter of bits
+    ring = 1 << int(np.ceil(np.log2(dearest * DIAGONAL + 3)))
     heads = np.full(ring, -1, np.int32)
     cells = np.empty(8 * height * width + 1, np.int32)
     nexts = np.empty(8 * height * width + 1, np.int32)
