@@ -42,14 +42,12 @@ class FullSize:
 
 def full_size_network() -> SequenceNet:
     """The paper's network that looks at an image (appendix A, section IV-D), random, in evaluation mode."""
-    generator = torch.random.get_rng_state()
-    torch.manual_seed(SEED)
-    network = SequenceNet(SequenceConfig(observation="nearest")).eval()
-    with torch.no_grad():
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(SEED)
+        network = SequenceNet(SequenceConfig(observation="nearest")).eval()
         for parameter in network.parameters():
             parameter.add_(NOISE_STD * torch.randn_like(parameter))
         network.decoder.out.bias[STOP] = NEVER  # type: ignore[union-attr, operator, index]
-    torch.random.set_rng_state(generator)
     return network
 
 
