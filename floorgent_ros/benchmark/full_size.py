@@ -47,7 +47,7 @@ def full_size_network() -> SequenceNet:
         network = SequenceNet(SequenceConfig(observation="nearest")).eval()
         for parameter in network.parameters():
             parameter.add_(NOISE_STD * torch.randn_like(parameter))
-        network.decoder.out.bias[STOP] = NEVER  # type: ignore[union-attr, operator, index]
+        network.get_parameter("decoder.out.bias")[STOP] = NEVER
     return network
 
 

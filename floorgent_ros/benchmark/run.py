@@ -20,6 +20,8 @@ from floorgent_ros.benchmark.timing import Times, both_clocks, take_turns
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.geometry.distance import distance_fields
+from floorgent_ros.geometry.observation import Observation
+from floorgent_ros.model.checkpoint import Network
 from floorgent_ros.model.completion import given_of
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.paper.config import SequenceConfig
@@ -117,14 +119,7 @@ def _straightforward(pipeline: Pipeline, field: DistanceField) -> dict[str, Call
     predictor, settings = pipeline.predictor, pipeline.predictor.settings
     network, sampler, observation = predictor.network, predictor.sampler.sampler, field.observation
     nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
-    observed: Any
-    plainly: Any
-    if isinstance(network, FloorNet):
-        eager: EagerSampler | TokenByToken = EagerSampler(network)
-        observed = plainly = observation.image
-    else:
-        eager = TokenByToken(network)
-        observed, plainly = observation, given_of(network, observation)
+    eager, observed, plainly = _eager(network, observation)
     count = settings.completions
     memory, eager_memory = sampler.look(observed), eager.look(plainly)
     blocked = blocked_of(field, settings.inflation_radius_m)
@@ -144,6 +139,13 @@ def _straightforward(pipeline: Pipeline, field: DistanceField) -> dict[str, Call
             raise ConfigError(f"{name} finds other distances (by {apart:g} m): this is a defect, report it")
         found[f"distance, {name}"] = lambda search=search: search(blocked)  # type: ignore[misc]
     return found
+
+
+def _eager(network: Network, observation: Observation) -> tuple[Any, Any, Any]:
+    """The straightforward sampler, what ours looks at, and what it looks at."""
+    if isinstance(network, FloorNet):
+        return EagerSampler(network), observation.image, observation.image
+    return TokenByToken(network), observation, given_of(network, observation)
 
 
 def _peers(

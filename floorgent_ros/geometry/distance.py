@@ -145,7 +145,7 @@ def summarise(fields: NDArray[np.float64]) -> Summary:
     """`median`, `spread` and `reach_probability` of (N, …) fields, all from one sorting, in threads."""
     rows = np.ascontiguousarray(fields).reshape(len(fields), -1)
     out = np.empty((3, rows.shape[1]))
-    bounds = np.linspace(0, rows.shape[1], SUMMARY_PARTS + 1).astype(np.int64)
+    bounds = np.linspace(0, rows.shape[1], SUMMARY_PARTS + 1).astype(np.int64).tolist()
     places = np.array([share * (len(rows) - 1) for share in SPREAD_SHARES])
     in_threads(
         lambda part: _summarise(rows, places, bounds[part], bounds[part + 1], out), range(SUMMARY_PARTS)

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.embedding import TokenEmbedding
+from floorgent_ros.model.trunk import KeyValue
 
 
 class MlpLayer(nn.Module):
@@ -76,8 +77,9 @@ class MlpDecoder(nn.Module):
         windows = torch.cat([before, x], 1).unfold(1, self.window, 1)  # (B, T, E, N_w)
         return self._logits(windows.transpose(2, 3))
 
-    def remember(self, context: Tensor | None) -> None:
-        """There is no image."""
+    def remember(self, context: Tensor | None) -> list[KeyValue] | None:  # noqa: ARG002
+        """Nothing: there is no image."""
+        return None
 
     def begin(self, count: int, length: int, cross: object = None) -> MlpState:  # noqa: ARG002
         """Nothing but start vectors yet."""

@@ -121,10 +121,11 @@ class Drawing:
         self.numbers = numbers.to(seen.prompt.device)
         samples, self.index = seen.prompt.shape  # of the next token
         length, batch = self.numbers.shape
-        self.state: Any = self.decoder.begin(samples, length, seen.cross)
+        state: Any = self.decoder.begin(samples, length, seen.cross)
         if self.index > 0:
-            self.decoder.extend(seen.prompt[:, :-1], self.state, 1)
-        self.state.spread(batch // samples)
+            self.decoder.extend(seen.prompt[:, :-1], state, 1)
+        state.spread(batch // samples)
+        self.state = state
         self.tokens = seen.prompt.new_full((batch, length), STOP)
         self.tokens[:, : self.index] = seen.prompt.repeat_interleave(batch // samples, 0)
         self.rows = torch.arange(batch, device=seen.prompt.device)  # of `tokens` that are unfinished
