@@ -74,7 +74,7 @@ def measure(
         drawn["eager"] = eager.draw(plain, count, SEED, nucleus, segments=segments)
 
     contestants: dict[str, Callable[[], object]] = {
-        "encoder, ours": lambda: ours.look(observation),
+        "encoder, ours, keys and values included": lambda: ours.look(observation),
         "encoder, as in training": lambda: eager.look(given),
         f"decode, {ours.description}": fast,
         f"decode, {eager.description} with KV cache": plainly,
