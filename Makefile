@@ -57,8 +57,8 @@ jazzy: $(VENV)/requirements-installed  ## the core ROS tests with ROS 2 Jazzy's 
 	@[ -d $(JAZZY)/venv ] || $(BIN)/python -m venv $(JAZZY)/venv
 	@grep -v '^ros-' requirements.lock | cat - requirements-jazzy.in > $(JAZZY)/requirements.txt
 	@$(JAZZY)/venv/bin/python -m pip install $(PIP_ARGS) -r $(JAZZY)/requirements.txt
-	@cd $(JAZZY)/sources && ../venv/bin/python -m pip install --no-build-isolation --no-deps --editable .
-	@cd $(JAZZY)/sources && ../venv/bin/python -m pytest test/test_message.py test/ros $(PYTEST_ARGS)
+	@cd $(JAZZY)/sources && $(CURDIR)/$(JAZZY)/venv/bin/python -m pip install --no-build-isolation --no-deps --editable .
+	@cd $(JAZZY)/sources && $(CURDIR)/$(JAZZY)/venv/bin/python -m pytest test/test_message.py test/ros $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: setup  ## ruff and mypy

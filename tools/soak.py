@@ -1,7 +1,7 @@
-"""What the node bears: maps at a high rate, malformed messages, kills. Prints figures, 1 if one is not met.
+"""What the node bears: maps at a high rate, calls, malformed messages, kills. Exits 1 if a limit is not met.
 
-    python tools/soak.py                                    10,000 maps at 20 Hz, 1,000 faults, 100 kills
-    python tools/soak.py --maps 400 --faults 50 --kills 2   a look
+    python tools/soak.py                        10,000 maps at 20 Hz, 500 calls, 1,000 faults, 100 kills
+    python tools/soak.py --maps 400 --answers 50 --faults 50 --kills 2   a look
     python tools/soak.py --minutes 30                       maps for half an hour
 
 The node runs as its own process, with the shipped weights unless --checkpoint says otherwise; only the
@@ -11,143 +11,33 @@ malformed messages go to a node in this process, where each refusal can be seen.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from bisect import bisect
 from pathlib import Path
 from random import Random
-from typing import Any
 
+import numpy as np
 import rclpy
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import Point, PoseStamped
 from nav_msgs.msg import OccupancyGrid
-from rclpy.executors import SingleThreadedExecutor
+from rcl_interfaces.srv import GetParameters
+from soak_bench import Figures, Robot, Surroundings, cpu_s, end, resident_mb, surroundings, threads
 
-from floorgent_ros.demo.children import Child, Children, ros_environment, signals_interrupt
-from floorgent_ros.msg import DistanceGrid, StageTimings
+from floorgent_ros.demo.children import signals_interrupt
 from floorgent_ros.ros.floorgent_node import FloorgentNode
 from floorgent_ros.ros.listener import LATCHED
+from floorgent_ros.srv import GetDistances
 from malformed import good_map, good_pose, malformed_map, malformed_parameter, malformed_pose
 
-PATIENCE_S = 120.0  # for one result; a machine may be busy
 SETTLED_SHARE = 0.1  # of the maps: from there on memory may not grow
-GROWTH_LIMIT, RECOVERY_LIMIT_S = 0.05, 5.0
-BEHIND_LIMIT = 5  # what scheduling may cost; maps that are worked through in order are 15 and more behind
+GROWTH_LIMIT, RECOVERY_LIMIT_S, ANSWER_LIMIT_S, IDLE_LIMIT = 0.05, 5.0, 0.1, 0.05
+ARRIVED_S = 0.1  # a map that left so long ago has arrived, whatever the scheduler did
+NEWEST_SHARE = 0.95
 IDLE_S = 10.0
-
-
-@dataclass
-class Figures:
-    """Names and values in the order of the measurement, and what was not met."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    unmet: list[str] = field(default_factory=list)
-
-    def add(self, name: str, value: Any, *, met: bool = True, limit: str = "") -> None:
-        """Print a figure and keep it. limit: what it should be, in words."""
-        self.values[name] = value
-        text = f"{value:.3g}" if isinstance(value, float) else value
-        print(f"{name:<44} {text}{f'   ({limit})' if limit else ''}{'' if met else '   NOT MET'}", flush=True)
-        self.unmet += [] if met else [name]
-
-
-class Robot:
-    """Publishes maps and poses and keeps the results' stamps and timings."""
-
-    def __init__(self) -> None:
-        self.node = rclpy.create_node("soak_robot")
-        self.executor = SingleThreadedExecutor()
-        self.executor.add_node(self.node)
-        self.maps = self.node.create_publisher(OccupancyGrid, "map", LATCHED)
-        self.poses = self.node.create_publisher(PoseStamped, "pose", LATCHED)
-        self.results: list[int] = []  # the number of the map of each
-        self.waits_s: list[float] = []
-        self.latencies_s: list[float] = []
-        self.node.create_subscription(DistanceGrid, "floorgent/distance", self._on_result, LATCHED)
-        self.node.create_subscription(StageTimings, "floorgent/timings", self._on_timings, LATCHED)
-        self.sent = 0
-
-    def send(self) -> int:
-        """Publish the next map; its number is in its stamp."""
-        self.sent += 1
-        message = good_map(mark=self.sent)
-        message.header.stamp.sec = self.sent
-        self.maps.publish(message)
-        return self.sent
-
-    def place(self, x: float = 2.0, y: float = 1.5) -> None:
-        """Publish where the robot is."""
-        self.poses.publish(good_pose(x, y))
-
-    def until(self, condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> None:
-        """Spin until the condition holds; RuntimeError when it does not in time."""
-        end = time.monotonic() + patience_s
-        while not condition():
-            if time.monotonic() > end:
-                raise RuntimeError(f"waited {patience_s:g} s for {what}")
-            self.executor.spin_once(timeout_sec=0.01)
-
-    def spin_until(self, end: float) -> None:
-        """Spin until a monotonic time."""
-        while (left := end - time.monotonic()) > 0:
-            self.executor.spin_once(timeout_sec=left)
-
-    def _on_result(self, message: DistanceGrid) -> None:
-        self.results.append(message.header.stamp.sec)
-        self.latencies_s.append(message.latency_s)
-
-    def _on_timings(self, message: StageTimings) -> None:
-        self.waits_s.append(message.milliseconds[0] / 1e3)
-
-
-class Surroundings:
-    """The robot, the processes, and how a node is started."""
-
-    def __init__(self, children: Children, options: argparse.Namespace) -> None:
-        self.children, self.options, self.robot = children, options, Robot()
-        self.count = 0
-
-    def start(self) -> Child:
-        """Start a node process."""
-        self.count += 1
-        parameters = {"pose_source": "pose", "republish_period": 0.0, "device": self.options.device}
-        if self.options.checkpoint:
-            parameters["checkpoint"] = str(self.options.checkpoint)
-        command = [sys.executable, "-m", "floorgent_ros.ros.node", "--ros-args"]
-        for name, value in parameters.items():
-            command += ["-p", f"{name}:={value}"]
-        return self.children.start(f"node{self.count}", command)
-
-    def start_and_serve(self) -> tuple[Child, float]:
-        """Start a node and wait for its first result: the process, and how long that took, s."""
-        self.robot.results.clear()
-        begun = time.monotonic()
-        child = self.start()
-        self.robot.until(lambda: self.robot.results, f"a result; the node said: {child.last_words()}")
-        return child, time.monotonic() - begun
-
-
-def resident_mb(pid: int) -> float:
-    """Memory that the process holds, MB."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def threads(pid: int) -> int:
-    """How many threads the process has."""
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))
-
-
-def cpu_s(pid: int) -> float:
-    """Processor time that the process has used, s."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def load(around: Surroundings, figures: Figures) -> None:
@@ -160,8 +50,7 @@ def load(around: Surroundings, figures: Figures) -> None:
     figures.add("processor time until then [s]", cpu_s(child.pid))
     memory, counts = [], []
     count = round(options.minutes * 60 * options.rate) if options.minutes else options.maps
-    robot.latencies_s.clear()
-    robot.waits_s.clear()
+    robot.results.clear()
     begun = time.monotonic()
     for number in range(count):
         robot.send()
@@ -170,45 +59,101 @@ def load(around: Surroundings, figures: Figures) -> None:
             counts.append(threads(child.pid))
         robot.spin_until(begun + (number + 1) / options.rate)
     last = robot.sent
-    robot.until(lambda: robot.results[-1] == last, f"the result of the last map, {last}")
+    robot.until(
+        lambda: robot.results and robot.results[-1].map == last, f"the result of the last map, {last}"
+    )
     elapsed_s = time.monotonic() - begun
     figures.add("maps", count)
     figures.add("maps a second", count / elapsed_s)
-    figures.add("results", len(robot.latencies_s))
+    figures.add("results", len(robot.results))
     figures.add("last map served", last, met=True)
-    in_order = robot.results == sorted(robot.results)
+    numbers = [result.map for result in robot.results]
+    in_order = numbers == sorted(numbers)
     figures.add("results in the order of their maps", in_order, met=in_order)
-    figures.add("latency median [s]", statistics.median(robot.latencies_s))
-    figures.add("latency maximum [s]", max(robot.latencies_s))
-    behind = max(robot.waits_s) * options.rate
-    figures.add(
-        "newer maps at the start of a prediction, at most",
-        behind,
-        met=behind < BEHIND_LIMIT,
-        limit=f"below {BEHIND_LIMIT}",
-    )
+    latencies_s = [result.latency_s for result in robot.results]
+    figures.add("latency median [s]", statistics.median(latencies_s))
+    figures.add("latency maximum [s]", max(latencies_s))
+    newest_served(robot, figures)
     settled = round(SETTLED_SHARE * len(memory))
     first, final = statistics.median(memory[settled : settled + 5]), statistics.median(memory[-5:])
     figures.add("memory after a tenth of the maps [MB]", first)
     growth = final / first - 1
     figures.add("its growth since", growth, met=growth < GROWTH_LIMIT, limit=f"below {GROWTH_LIMIT:.0%}")
-    figures.add(
-        "threads then and at the end", f"{counts[settled]}, {counts[-1]}", met=counts[-1] <= counts[settled]
-    )
+    half = (len(counts) + 1) // 2
+    most, later = max(counts[:half]), max(counts[half:], default=0)
+    figures.add("threads at most, in either half", f"{most}, {later}", met=later <= most)
     robot.spin_until(time.monotonic() + 2.0)
     before = cpu_s(child.pid)
     robot.spin_until(time.monotonic() + IDLE_S)
-    figures.add("CPU of the idle node", (cpu_s(child.pid) - before) / IDLE_S, limit="share of a core")
+    idle = (cpu_s(child.pid) - before) / IDLE_S
+    figures.add(
+        "CPU of the idle node", idle, met=idle < IDLE_LIMIT, limit=f"below {IDLE_LIMIT:.0%} of a core"
+    )
     end(child, figures)
 
 
-def end(child: Child, figures: Figures) -> None:
-    """Ctrl-C and its exit code."""
+def newest_served(robot: Robot, figures: Figures) -> None:
+    """Whether each prediction took the newest of the maps that had arrived when it began.
+
+    Counted in maps that had really left by then, so a robot that is late with sending changes nothing. A node
+    that works through a backlog fails both limits.
+    """
+    begun = robot.begun()
+    there = [bisect(robot.sent_s, begun_s - ARRIVED_S) for _, begun_s in begun]  # number of the newest
+    behind = [max(0, newest - number) for newest, (number, _) in zip(there, begun, strict=True)]
+    share = behind.count(0) / len(behind)
+    figures.add(
+        "predictions of the newest map",
+        share,
+        met=share >= NEWEST_SHARE,
+        limit=f"at least {NEWEST_SHARE:.0%}; of those that had left {ARRIVED_S:g} s before",
+    )
+    figures.add("newer maps there, at most", max(behind))
+    stale = sum(number < newest for (number, _), newest in zip(begun[1:], there, strict=False))
+    figures.add("maps out of date one prediction earlier", stale, met=stale == 0, limit="none")
+
+
+def answers(around: Surroundings, figures: Figures) -> None:
+    """Parameters and services while predictions run back to back: how long they take to answer."""
+    robot, random = around.robot, Random(around.options.seed)
+    robot.place()
+    robot.send()
+    child, _ = around.start_and_serve(max_rate=100.0)
+    near, far = Point(x=2.0, y=1.5), Point(x=3.0, y=2.0)
+    calls = (
+        (GetParameters, "floorgent/get_parameters", GetParameters.Request(names=["seed"])),
+        (GetDistances, "floorgent/get_distances", GetDistances.Request(sources=[near], targets=[far])),
+    )
+    clients = [(robot.node.create_client(kind, name), request) for kind, name, request in calls]
+    for client, _ in clients:
+        robot.until(client.service_is_ready, client.srv_name)
+    robot.spin_until(time.monotonic() + 1.0)  # the node has to find the clients, too
+    took_s: dict[str, list[float]] = {name: [] for _, name, _ in calls}
+    refused = 0
+    robot.results.clear()
     begun = time.monotonic()
-    child.interrupt()
-    code = child.wait(10.0)
-    figures.add("exit code after Ctrl-C", code, met=code == 0)
-    figures.add("time to exit [s]", time.monotonic() - begun)
+    for _ in range(around.options.answers):
+        robot.send()
+        robot.spin_until(time.monotonic() + random.uniform(0.0, 0.1))
+        for (client, request), (_, name, _) in zip(clients, calls, strict=True):
+            called = time.monotonic()
+            answer = client.call_async(request)
+            robot.until(answer.done, f"the answer of {name}")
+            took_s[name].append(time.monotonic() - called)
+            refused += not getattr(answer.result(), "success", True)
+    elapsed_s = time.monotonic() - begun
+    predicting_s = sum(result.latency_s - robot.waits_s.get(result.map, 0.0) for result in robot.results)
+    figures.add("share of the time in which a prediction ran", predicting_s / elapsed_s)
+    for name, times_s in took_s.items():
+        median, high = np.quantile(times_s, [0.5, 0.95])
+        figures.add(f"{name}: calls", len(times_s))
+        figures.add("  median [s]", float(median))
+        figures.add("  95 % [s]", float(high), met=high < ANSWER_LIMIT_S, limit=f"below {ANSWER_LIMIT_S:g}")
+        figures.add("  maximum [s]", max(times_s))
+    figures.add("calls that were refused", refused, met=refused == 0)
+    for client, _ in clients:
+        robot.node.destroy_client(client)
+    end(child, figures)
 
 
 def faults(around: Surroundings, figures: Figures) -> None:
@@ -301,20 +246,6 @@ def kills(around: Surroundings, figures: Figures) -> None:
     end(child, figures)
 
 
-@contextlib.contextmanager
-def surroundings(options: argparse.Namespace) -> Iterator[Surroundings]:
-    """A ROS domain of this run's own, and processes that end with it."""
-    with tempfile.TemporaryDirectory(prefix="floorgent_soak_") as folder:
-        environment = ros_environment(Path(folder))
-        os.environ.update(environment)
-        rclpy.init(args=[], signal_handler_options=rclpy.SignalHandlerOptions.NO)
-        try:
-            with Children(Path(folder), environment) as children:
-                yield Surroundings(children, options)
-        finally:
-            rclpy.try_shutdown()
-
-
 def main() -> int:
     """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(description="Load, faults and kills: what the node bears, with figures.")
@@ -324,6 +255,7 @@ def main() -> int:
         "--rate", type=float, default=20.0, metavar="HZ", help="of the maps (default %(default)s)"
     )
     parser.add_argument("--faults", type=int, default=1000, metavar="N", help="default %(default)s")
+    parser.add_argument("--answers", type=int, default=500, metavar="N", help="calls (default %(default)s)")
     parser.add_argument("--kills", type=int, default=100, metavar="N", help="default %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="of faults and kills (default %(default)s)")
     parser.add_argument("--checkpoint", type=Path, metavar="F", help="default: the shipped weights")
@@ -333,7 +265,13 @@ def main() -> int:
     figures = Figures()
     try:
         with signals_interrupt(), surroundings(options) as around:
-            for wanted, part in ((options.maps, load), (options.faults, faults), (options.kills, kills)):
+            parts = (
+                (options.maps, load),
+                (options.answers, answers),
+                (options.faults, faults),
+                (options.kills, kills),
+            )
+            for wanted, part in parts:
                 if wanted:
                     part(around, figures)
     except (RuntimeError, KeyboardInterrupt) as error:

@@ -11,6 +11,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.nn import init
+from torch.overrides import TorchFunctionMode
 
 from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.model.config import ModelConfig
@@ -23,7 +25,10 @@ Network = FloorNet | SequenceNet
 
 MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
 MAX_SIZE = 4096  # no width, depth or length of a network exceeds this: a file cannot make us allocate more
-MAX_SIDE = 128  # patches
+MAX_SIDE = 128  # patches: tables of a network grow with their cube
+# What weights do not show, since it is the sequence or the image that grows with it. Far above any use.
+MAX_SEGMENTS, MAX_IMAGE_CELLS = 1024, 512
+DEPTHS = ("layers", "encoder_blocks", "mixer_layers")
 CURE = "give the path of a FloorGenT .safetensors file, or leave it empty for the shipped weights"
 
 
@@ -67,36 +72,52 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, 
         raise CheckpointError(f"{path}: broken ({error}); {CURE}") from None
     config = _config(path, notes.pop("config", ""))
     try:
-        if isinstance(config, ModelConfig):
-            _check_backed(path, config, sum(tensor.numel() for tensor in weights.values()))
-        network = build(config)
+        _check_sizes(path, config, len(weights))
+        with torch.device("meta"), _WithoutNoise():  # no memory until the weights are known to fit
+            network = build(config)
     except (ValueError, TypeError, RuntimeError, ZeroDivisionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{path}: no network has its configuration ({reason}); {CURE}") from None
     try:
-        network.load_state_dict(weights)
+        network.load_state_dict(weights, assign=True)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{path}: weights do not fit their configuration ({reason}); {CURE}") from None
     return network.eval(), notes
 
 
-def _check_backed(path: Path, config: ModelConfig, stored: int) -> None:
-    """Refuse, before anything is allocated, sizes that the file's number of weights cannot back.
+class _WithoutNoise(TorchFunctionMode):
+    """Leaves random starting values out: for shapes alone torch loads its compiler to make them, 1.7 s."""
 
-    A network has more weights than each of these products; its tables grow with (levels / patch)³.
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in (Tensor.normal_, init.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def _check_sizes(path: Path, config: Config, tensors: int) -> None:
+    """Refuse sizes that cost memory or time and that the shapes of the weights would not give away.
+
+    tensors: how many the file holds; a layer has several.
     """
-    blocks = zip(config.encoder_blocks, config.encoder_widths, strict=True)
-    least = max(
-        config.layers * config.width * (config.width + config.feed),
-        sum(count * width**2 for count, width in blocks),
-    )
-    if least > stored:
+    depths = [value for name in DEPTHS if (value := getattr(config, name, None)) is not None]
+    depth = max(max(value) if isinstance(value, tuple) else value for value in depths)
+    if depth > tensors:
         raise CheckpointError(
-            f"{path}: weights do not fit their configuration ({stored} for {least} and more); {CURE}"
+            f"{path}: weights do not fit their configuration ({depth} layers, {tensors} tensors); {CURE}"
         )
-    if config.levels > MAX_SIDE * config.patch:
-        raise CheckpointError(f"{path}: more than {MAX_SIDE} patches a side in its configuration; {CURE}")
+    limits = {"max_segments": MAX_SEGMENTS}
+    if isinstance(config, ModelConfig):
+        if config.levels > MAX_SIDE * config.patch:
+            raise CheckpointError(f"{path}: more than {MAX_SIDE} patches a side in its configuration; {CURE}")
+    else:
+        limits["image_cells"] = MAX_IMAGE_CELLS
+    for name, most in limits.items():
+        if getattr(config, name) > most:
+            raise CheckpointError(f"{path}: {name} in its configuration is more than {most}; {CURE}")
 
 
 def _config(path: Path, text: str) -> Config:

@@ -72,11 +72,11 @@ class Decoder(nn.Module):
         self.scale = keys**-0.5
         self.to_context = nn.Linear(config.encoder_widths[2], width)
         self.trunk = Trunk(width, config.layers, config.heads, config.feed, config.dropout)
-        self.begin = nn.Parameter(0.02 * torch.randn(width))
+        self.begin = nn.Parameter(torch.empty(width).normal_(std=0.02))
         self.coordinates = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(4))
         self.kind_in = nn.Embedding(KINDS, width)
         self.pen_in = nn.ModuleList(nn.Linear(fine, width) for _ in range(2))
-        self.patch_place = nn.Parameter(0.02 * torch.randn(self.layout.patches, patch))
+        self.patch_place = nn.Parameter(torch.empty(self.layout.patches, patch).normal_(std=0.02))
         self.start_query = nn.Linear(width, 2 * keys + MARKS)  # sweep, same patch again, marks
         self.start_key = nn.Linear(patch, keys + 1 + MARKS)
         self.again_bias = nn.Parameter(torch.zeros(1))

@@ -90,7 +90,7 @@ class Encoder(nn.Module):
         self.middle = nn.Sequential(*(Bottleneck(middle) for _ in range(blocks[1])))
         self.to_coarse = nn.Conv2d(4 * middle, coarse, 1)
         self.coarse = nn.Sequential(*(Bottleneck(coarse) for _ in range(blocks[1])))
-        self.coarse_place = nn.Parameter(0.02 * torch.randn(1, (side // 4) ** 2, coarse))
+        self.coarse_place = nn.Parameter(torch.empty(1, (side // 4) ** 2, coarse).normal_(std=0.02))
         self.attend = nn.Sequential(*(GlobalBlock(coarse, config.heads) for _ in range(blocks[2])))
         self.from_coarse = nn.Conv2d(coarse, 4 * middle, 1)
         self.middle_up = nn.Sequential(*(Bottleneck(middle) for _ in range(blocks[1])))

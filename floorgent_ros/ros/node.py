@@ -32,6 +32,9 @@ def main(args: list[str] | None = None, load: Callable[[Settings], Predictor] | 
     # Loading ROS and numba takes a second or two, in which there is nothing yet to clean up.
     for number in SIGNALS:
         signal.signal(number, lambda *_: os._exit(EXIT_OK))
+    # When numba first runs it imports all of scipy.linalg where SciPy is installed (0.35 s), for dot products
+    # that nothing here compiles.
+    sys.modules.setdefault("scipy.linalg.cython_blas", None)  # type: ignore[arg-type]
     code = _run(args, load)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -65,9 +68,9 @@ def _run(args: list[str] | None, load: Callable[[Settings], Predictor] | None) -
     except ExternalShutdownException:
         pass
     except Exception:
-        if not stopped:
+        if not stopped and rclpy.ok():
             raise
-        # else the shutdown took its context away from what was going on: that is no fault
+        # else a shutdown, ours or somebody else's, took the context away from what was going on: no fault
     finally:
         node.destroy_node()
         rclpy.try_shutdown()

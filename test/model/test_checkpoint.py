@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 import numpy as np
+import paper_models
 import pytest
 import torch
 from safetensors import safe_open
@@ -170,21 +171,79 @@ def test_an_impossible_configuration_is_said(path, network, change):
     refused(path)
 
 
+HUGE = 4096  # the largest that one size may be; products of several would take hundreds of gigabytes
+
+
 @pytest.mark.parametrize(
     "change",
     [
-        {"layers": 4096, "width": 4096, "feed": 4096},
-        {"encoder_blocks": (4096, 4096, 4096), "encoder_widths": (4096, 4096, 4096)},
-        {"levels": 4096, "patch": 1},
+        {"layers": HUGE, "width": HUGE, "feed": HUGE},
+        {"encoder_blocks": (HUGE, HUGE, HUGE), "encoder_widths": (HUGE, HUGE, HUGE)},
+        {"width": HUGE, "feed": HUGE, "encoder_widths": (HUGE, HUGE, HUGE)},
+        {"levels": HUGE, "patch": 1},
+        {"max_segments": HUGE},
     ],
 )
-def test_a_small_file_cannot_ask_for_a_huge_network(path, network, change, monkeypatch):
-    """Sizes within bounds one by one, whose product would take hundreds of gigabytes."""
+def test_a_small_file_cannot_ask_for_a_huge_network(path, network, change, allocated):
     rewrite(path, json.dumps(asdict(replace(network.config, **change))))
-    built = []
-    monkeypatch.setattr(checkpoint, "FloorNet", built.append)
     refused(path)
-    assert built == []
+    assert allocated == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (kind, change)
+        for kind in ("tokens", "segments", "mlp", "resnet", "mixer")
+        for change in (
+            {"width": HUGE, "heads": 1, "feed": HUGE},
+            {"layers": HUGE, "width": HUGE, "heads": 1, "feed": HUGE},
+            {"levels": HUGE - 3, "vocabulary": HUGE, "width": HUGE, "heads": 1},
+            {"max_segments": HUGE},
+            {"max_segments": HUGE, "positions": False},
+            {"image_cells": HUGE},
+        )
+    ]
+    + [
+        ("mlp", {"window": HUGE, "width": HUGE, "heads": 1, "feed": HUGE}),
+        ("resnet", {"encoder_blocks": (HUGE, HUGE), "encoder_widths": (HUGE, HUGE)}),
+        ("mixer", {"mixer_layers": HUGE, "mixer_feed": HUGE}),
+        ("mixer", {"image_cells": 512, "mixer_patch": 1, "mixer_feed": HUGE}),
+    ],
+)
+def test_nor_can_one_of_the_papers_family(tmp_path, kind, change, allocated):
+    network, path = paper_models.small_network(kind), tmp_path / "paper.safetensors"
+    save_checkpoint(path, network.state_dict(), network.config)
+    assert load_checkpoint(path)[0].config == network.config
+    rewrite(path, json.dumps(asdict(replace(network.config, **change))))
+    refused(path)
+    assert allocated == []
+
+
+@pytest.fixture
+def allocated(monkeypatch):
+    """What a network's weights took before they were known to fit, bytes."""
+    found, build = [], checkpoint.build
+
+    def watched(config):
+        network = build(config)
+        found.extend(weight.nbytes for weight in network.parameters() if not weight.is_meta)
+        return network
+
+    monkeypatch.setattr(checkpoint, "build", watched)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["tokens", "segments", "mlp", "resnet", "mixer"])
+def test_weights_of_the_papers_family_come_back(tmp_path, kind):
+    network, path = paper_models.small_network(kind), tmp_path / "paper.safetensors"
+    save_checkpoint(path, network.state_dict(), network.config)
+    loaded, _ = load_checkpoint(path)
+    assert not loaded.training
+    assert list(loaded.state_dict()) == list(network.state_dict())
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor.half().float()), name
+    assert all(buffer.device.type == "cpu" for buffer in loaded.buffers())
 
 
 def test_the_default_is_the_weights_that_come_with_the_package():

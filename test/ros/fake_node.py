@@ -1,15 +1,17 @@
 """The real node with a predictor of a few lines, as a process of its own: `fake_node.py MODE --ros-args …`.
 
-MODE: answer at once; in a prediction sleep, spin (never letting go of the interpreter by itself) or die; or
-load for ever.
+MODE: answer at once; in a prediction sleep, spin (never letting go of the interpreter by itself), die, or
+have another thread shut ROS down; or load for ever.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from typing import Any
 
+import rclpy
 from ros_harness import FakePredictor
 
 from floorgent_ros.geometry.grid import OccupancyMap
@@ -30,6 +32,8 @@ class Predictor(FakePredictor):
         print("predicting", file=sys.stderr, flush=True)
         if MODE == "die":
             raise SystemExit("something ended the thread")
+        if MODE == "shutdown":
+            threading.Thread(target=rclpy.shutdown).start()
         end = time.monotonic() + (60 if MODE in {"sleep", "spin"} else 0)
         while time.monotonic() < end:
             if MODE == "sleep":

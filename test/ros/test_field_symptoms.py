@@ -1,13 +1,14 @@
 """Faults that users of other mapping, navigation and inference nodes report, each by its symptom.
 
-Those of maps alone stand in test/geometry/test_map_symptoms.py, out-of-memory errors in
-test/model/test_memory.py. Speed is no test's business.
+Those of maps alone stand in test/geometry/test_map_symptoms.py; ELSEWHERE lists those that other tests prove
+under the name of what the node does instead. Speed is no test's business.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
+import time
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,40 @@ from floorgent_ros.ros.poses import TfPose
 FAKE = [sys.executable, str(Path(__file__).parent / "fake_node.py")]
 Start = Callable[..., NodeProcess]
 VOLATILE = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.VOLATILE)
+
+ELSEWHERE = {
+    "durability is incompatible and no message comes": (
+        "ros/test_node.py::test_volatile_map_publisher_is_heard_and_the_topic_named"
+    ),
+    "no map in a viewer that is started late": (
+        "ros/test_node.py::test_late_joiner_gets_the_last_result_on_every_topic"
+    ),
+    "no map received, without a hint": (
+        "ros/test_node.py::test_without_map_and_pose_a_throttled_line_names_topic_and_qos"
+    ),
+    "walls are 1 where they should be 100": (
+        "ros/test_maps.py::test_a_map_of_zeros_and_ones_is_warned_about_and_used"
+    ),
+    "width x height that does not fit the data crashes the node": (
+        "ros/test_node.py::test_malformed_maps_are_refused_with_one_line_each_and_the_next_good_one_served"
+    ),
+    "inference starves services": (
+        "ros/test_parameters.py::test_parameters_can_be_set_over_ros_while_a_prediction_runs"
+    ),
+    "use_sim_time is not passed on": (
+        "test_launch.py::test_given_arguments_become_parameters_of_the_right_type"
+    ),
+    "a stream of invalid-frame warnings": (
+        "ros/test_node.py::test_pose_in_another_frame_gives_one_line_and_no_prediction"
+    ),
+    "ExternalShutdownException as a traceback": (
+        "ros/test_faults.py::test_signal_in_any_state_exits_0_at_once"
+    ),
+    "out of GPU memory ends the node": "model/test_memory.py::test_not_even_one_fits_and_the_cpu_takes_over",
+    "a map every five seconds is reported as an error": (
+        "ros/test_diagnostics.py::test_a_map_every_five_seconds_and_a_latched_one_are_no_fault"
+    ),
+}
 
 
 class Pair:
@@ -61,6 +96,12 @@ def pair(bench: Bench) -> Iterator[Pair]:
     pair.robot.poses.publish(pose_message())
     yield pair
     pair.predictor.go.set()
+
+
+@pytest.mark.parametrize("place", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_the_other_symptoms_have_their_tests(place: str) -> None:
+    file, name = place.split("::")
+    assert f"\ndef {name}(" in (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
 
 
 def test_planner_crashes_when_the_map_shrinks_to_nothing_and_comes_back(pair: Pair) -> None:
@@ -190,6 +231,34 @@ def test_second_robot_gets_the_first_ones_distances_in_another_process(bench: Be
         process.child.send_signal(signal.SIGINT)
         assert process.stop(signal.SIGINT) == 0
         assert "shutdown" not in process.said().lower()
+
+
+@pytest.mark.parametrize(
+    ("mode", "numbers"),
+    [
+        ("sleep", (signal.SIGINT, signal.SIGINT)),
+        ("sleep", (signal.SIGINT, signal.SIGTERM)),
+        ("shutdown", ()),
+        ("shutdown", (signal.SIGTERM,)),
+    ],
+    ids=["Ctrl-C twice", "SIGTERM after Ctrl-C", "by somebody else", "by somebody else, then SIGTERM"],
+)
+def test_shutting_down_twice_is_an_error(
+    bench: Bench, start: Start, mode: str, numbers: tuple[int, ...]
+) -> None:
+    """A second signal while the node ends, or a context that is gone already: no traceback, exit code 0."""
+    robot = Robot(bench)
+    process = start([*FAKE, mode], *ros_arguments())
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    process.until_said("predicting")
+    for number in numbers:
+        process.child.send_signal(number)
+        time.sleep(0.1)  # it waits three times as long for the prediction
+    assert process.exit_code() == 0, process.said()
+    said = process.said().lower()
+    assert not [word for word in ("traceback", "shutdown", "context", "error") if word in said], said
 
 
 def test_simulated_clock_is_starved_and_jumps_back_when_the_bag_begins_again(bench: Bench) -> None:

@@ -22,6 +22,8 @@ def start_as_waves(embedding: nn.Embedding) -> None:
     random so that embeddings that are summed do not overlap. The entries are learned from there; from noise
     they take several times the samples.
     """
+    if embedding.weight.is_meta:  # a shape alone: a checkpoint's entries come instead
+        return
     count, width = embedding.weight.shape
     pairs = max(1, width // 4)
     waves = torch.logspace(math.log10(SHORTEST_WAVE), math.log10(2 * count), pairs)
@@ -36,7 +38,7 @@ class TokenEmbedding(nn.Module):
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         self.vocabulary = Vocabulary(config.levels, config.opcodes)
-        self.start = nn.Parameter(START_STD * torch.randn(config.width))
+        self.start = nn.Parameter(torch.empty(config.width).normal_(std=START_STD))
         self.value = nn.Embedding(config.vocabulary, config.width)
         self.place = nn.Embedding(3, config.width)
         self.position = nn.Embedding(2 * config.max_segments + 1, config.width) if config.positions else None

@@ -59,7 +59,7 @@ class SegmentDecoder(nn.Module):
         width = config.width
         self.size = config.vocabulary
         self.trunk = trunk_of(config)
-        self.start = nn.Parameter(START_STD * torch.randn(width))
+        self.start = nn.Parameter(torch.empty(width).normal_(std=START_STD))
         self.coordinates = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(4))
         self.position = nn.Embedding(config.max_segments + 1, width) if config.positions else None
         self.stop = nn.Linear(width, 1)
