@@ -14,12 +14,19 @@ from torch import Tensor
 
 from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.model.config import ModelConfig
+from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.paper.config import ARCHITECTURES, SequenceConfig
 from floorgent_ros.model.paper.network import SequenceNet
 
-Config = ModelConfig | SequenceConfig
-Network = FloorNet | SequenceNet
+Config = ModelConfig | SequenceConfig | InpaintingConfig
+Network = FloorNet | SequenceNet | Inpainter
+
+CONFIGURATIONS: dict[str, type[Config]] = {
+    ModelConfig.architecture: ModelConfig,
+    InpaintingConfig.architecture: InpaintingConfig,
+    **dict.fromkeys(ARCHITECTURES, SequenceConfig),
+}  # by architecture
 
 MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
 MAX_SIZE = 4096  # no width, depth or length of a network exceeds this: a file cannot make us allocate more
@@ -34,7 +41,9 @@ def shipped() -> Path:
 
 def build(config: Config) -> Network:
     """A network of this configuration with random weights."""
-    return SequenceNet(config) if isinstance(config, SequenceConfig) else FloorNet(config)
+    if isinstance(config, SequenceConfig):
+        return SequenceNet(config)
+    return Inpainter(config) if isinstance(config, InpaintingConfig) else FloorNet(config)
 
 
 def save_checkpoint(
@@ -67,8 +76,7 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, 
         raise CheckpointError(f"{path}: broken ({error}); {CURE}") from None
     config = _config(path, notes.pop("config", ""))
     try:
-        if isinstance(config, ModelConfig):
-            _check_backed(path, config, sum(tensor.numel() for tensor in weights.values()))
+        _check_backed(path, config, sum(tensor.numel() for tensor in weights.values()))
         network = build(config)
     except (ValueError, TypeError, RuntimeError, ZeroDivisionError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -81,28 +89,34 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, 
     return network.eval(), notes
 
 
-def _check_backed(path: Path, config: ModelConfig, stored: int) -> None:
-    """Refuse, before anything is allocated, sizes that the file's number of weights cannot back.
-
-    A network has more weights than each of these products; its tables grow with (levels / patch)³.
-    """
-    blocks = zip(config.encoder_blocks, config.encoder_widths, strict=True)
-    least = max(
-        config.layers * config.width * (config.width + config.feed),
-        sum(count * width**2 for count, width in blocks),
-    )
+def _check_backed(path: Path, config: Config, stored: int) -> None:
+    """Refuse, before anything is allocated, sizes that the file's number of weights cannot back."""
+    least = _least_weights(config)
     if least > stored:
         raise CheckpointError(
             f"{path}: weights do not fit their configuration ({stored} for {least} and more); {CURE}"
         )
-    if config.levels > MAX_SIDE * config.patch:
+    if not isinstance(config, SequenceConfig) and config.levels > MAX_SIDE * config.patch:
         raise CheckpointError(f"{path}: more than {MAX_SIDE} patches a side in its configuration; {CURE}")
+
+
+def _least_weights(config: Config) -> int:
+    """A network has more weights than this; the sweep's tables grow with (levels / patch)³ besides."""
+    if isinstance(config, InpaintingConfig):
+        return sum(config.blocks * width**2 for width in config.widths)
+    if isinstance(config, SequenceConfig):
+        return 0
+    blocks = zip(config.encoder_blocks, config.encoder_widths, strict=True)
+    return max(
+        config.layers * config.width * (config.width + config.feed),
+        sum(count * width**2 for count, width in blocks),
+    )
 
 
 def _config(path: Path, text: str) -> Config:
     try:
         values: dict[str, Any] = json.loads(text)
-        kind = SequenceConfig if values.get("architecture") in ARCHITECTURES else ModelConfig
+        kind = CONFIGURATIONS.get(values.get("architecture", ""), ModelConfig)
         known = {item.name for item in fields(kind)}
         if set(values) != known:
             raise CheckpointError(
