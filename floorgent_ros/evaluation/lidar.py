@@ -46,6 +46,7 @@ SAMPLING = (
     "completions",
 )  # settings that the command line may change
 METHODS = ("prediction", "null", "multiple", "unknown_is_wall")
+LABEL = 36  # columns of a row's name in the text report
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,18 +184,18 @@ def fit_multiple(fitted_on: list[FloorFile], seed: int) -> dict[str, float]:
 def table(report: dict[str, Any]) -> str:
     """The report as text, a column a kind."""
     first = report["scan"]
-    lines = [f"{'':28s}" + "".join(f"{kind:>10s}" for kind in KINDS)]
+    lines = [f"{'':{LABEL}s}" + "".join(f"{kind:>10s}" for kind in KINDS)]
     for key, value in first.items():
         if not isinstance(value, dict):
-            lines.append(f"{key:28s}" + "".join(f"{report[kind][key]:10.3f}" for kind in KINDS))
+            lines.append(f"{key:{LABEL}s}" + "".join(f"{report[kind][key]:10.3f}" for kind in KINDS))
     for ring in first["ratio_by_distance"]:
         figures = (report[kind]["ratio_by_distance"][ring] for kind in KINDS)
-        lines.append(f"{'ratio ' + ring:28s}" + "".join(f"{figure:10.3f}" for figure in figures))
+        lines.append(f"{'ratio ' + ring:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))
     for name, figures in rows(report, KINDS):
-        lines.append(f"{name:28s}" + "".join(f"{figure:10.3f}" for figure in figures))
+        lines.append(f"{name:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))
     for building in report["per_building"]["scan"]:
         figures = (report["per_building"][kind].get(building, float("nan")) for kind in KINDS)
-        lines.append(f"{'ratio ' + building:28s}" + "".join(f"{figure:10.3f}" for figure in figures))
+        lines.append(f"{'ratio ' + building:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.evaluation import lidar, peers
 from floorgent_ros.evaluation.baselines import unknown_is_free
-from floorgent_ros.evaluation.lidar import evaluate, table
+from floorgent_ros.evaluation.lidar import LABEL, evaluate, table
 from floorgent_ros.evaluation.oracle import oracle
 from floorgent_ros.evaluation.peers import ENSEMBLE, SHOWN, SINGLE, THRESHOLD, Peers, in_window
 from floorgent_ros.geometry import distance as distances
@@ -231,8 +231,8 @@ def test_table_shows_the_peers_beside_the_model(floor, predictor):
     lines = table(report).splitlines()
     for name in (SINGLE, ENSEMBLE):
         for key in SHOWN:
-            (line,) = [line for line in lines if line[:28].strip() == f"{name} {key}"]
-            assert line[28:].split() == [
+            (line,) = [line for line in lines if line[:LABEL].strip() == f"{name} {key}"]
+            assert line[LABEL:].split() == [
                 f"{report['peers'][name][kind][key]:.3f}" for kind in ("scan", "walk")
             ]
     assert "peer" not in table(evaluate(predictor, [floor], []))
