@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from skimage.graph import MCP_Geometric
 
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.geometry import distance as distances
-from floorgent_ros.geometry.grid import FREE, OCCUPIED
+from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN
 
+SURCHARGE = 0.08  # what a cell of unknown space costs more than a free one; the best on train
 SATURATION_M = 40.0  # protocol E4: longer is as bad as unreachable
 
 Field = NDArray[np.float64]
@@ -28,6 +30,24 @@ def unknown_is_wall(states: NDArray[np.int8]) -> Field:
     """The cautious planner: only what was seen free can be entered."""
     walls = distances.dilate(states == OCCUPIED, PredictorSettings.inflation_radius_m)
     return _search(walls | (states != FREE))
+
+
+def unknown_costs(states: NDArray[np.int8], surcharge: float = SURCHARGE) -> Field:
+    """The null, but every unknown cell costs 1 + surcharge: there may be walls, nobody knows where."""
+    return weighted_distance(states, np.where(states == UNKNOWN, surcharge, 0.0))
+
+
+def weighted_distance(states: NDArray[np.int8], surcharge: Field) -> Field:
+    """(256, 256) m: the cheapest way past the observed walls, where a cell costs 1 + surcharge.
+
+    A step costs its length times the mean of its two cells. Without surcharge it is the null.
+    """
+    blocked = distances.dilate(states == OCCUPIED, PredictorSettings.inflation_radius_m)
+    start = distances.start_cell(blocked)
+    if start is None:
+        return np.full(blocked.shape, np.inf)
+    costs, _ = MCP_Geometric(np.where(blocked, -1.0, 1.0 + surcharge)).find_costs([start])
+    return np.asarray(costs * distances.CELL_M)
 
 
 def best_multiple(nulls: list[Field], truths: list[Field]) -> float:

@@ -22,6 +22,7 @@ from floorgent_ros.evaluation.baselines import (
     SATURATION_M,
     best_multiple,
     saturated,
+    unknown_costs,
     unknown_is_free,
     unknown_is_wall,
 )
@@ -45,7 +46,7 @@ SAMPLING = (
     "detour_m",
     "completions",
 )  # settings that the command line may change
-METHODS = ("prediction", "null", "multiple", "unknown_is_wall")
+METHODS = ("prediction", "null", "multiple", "unknown_costs", "unknown_is_wall")
 LABEL = 36  # columns of a row's name in the text report
 
 
@@ -77,6 +78,7 @@ def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
         "prediction": saturated(field.distance.astype(float)),
         "null": null,
         "multiple": np.minimum(multiple * null, SATURATION_M),
+        "unknown_costs": saturated(unknown_costs(states)),
         "unknown_is_wall": saturated(unknown_is_wall(states)),
     }
     return Outcome(
@@ -110,6 +112,7 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
         "falsely_unreachable": float(np.concatenate([o.unreachable for o in outcomes]).mean()),
         "cases": len(outcomes),
         "ratio_multiple": _ratio(errors, "multiple"),
+        "ratio_unknown_costs": _ratio(errors, "unknown_costs"),
         "ratio_unknown_is_wall": _ratio(errors, "unknown_is_wall"),
         "ratio_by_distance": {
             f"{low:.0f}-{high:.0f} m": _ratio(errors, "prediction", (radius >= low) & (radius < high))

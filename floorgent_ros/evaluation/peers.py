@@ -1,9 +1,9 @@
-"""The inpainting peers in protocol E4: distances from thresholded wall probabilities, one map or three."""
+"""The inpainting peers in protocol E4: distances from wall probabilities, by a threshold or as a cost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import CheckpointError, ConfigError
-from floorgent_ros.geometry.grid import UNKNOWN, WINDOW_CELLS, OccupancyMap
+from floorgent_ros.evaluation.baselines import weighted_distance
+from floorgent_ros.geometry.grid import OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation
 from floorgent_ros.model.checkpoint import load_checkpoint, shipped
-from floorgent_ros.model.inpainting import Inpainter
+from floorgent_ros.model.inpainting import Inpainter, wall_probability
+from floorgent_ros.model.network import FloorNet
 from floorgent_ros.predictor import DistanceField, field_of_rasters
 
-THRESHOLD = 0.3  # of the wall probability; chosen on val
-SINGLE, ENSEMBLE = "peer", "peer_ensemble"
+THRESHOLD = 0.1  # of the wall probability; chosen on val
+COST = 2.0  # what a certain wall would cost beside the way through it, in cells; chosen on val
+SINGLE, ENSEMBLE, COSTS = "peer", "peer_ensemble", "peer_cost"
+Painter = Inpainter | FloorNet
 SHOWN = ("ratio", "mae_m", "bias_m", "win_share", "falsely_unreachable")  # a peer's rows of the text report
 
 
@@ -32,9 +36,9 @@ def shipped_peers() -> list[Path]:
 
 @dataclass(frozen=True, eq=False)
 class Peers:
-    """Inpainting networks in evaluation mode; a cell of at least `threshold` is a wall."""
+    """Inpainting networks, or segment decoders' dense heads; a cell of at least `threshold` is a wall."""
 
-    networks: tuple[Inpainter, ...]
+    networks: tuple[Painter, ...]
     threshold: float = THRESHOLD
 
     def __post_init__(self) -> None:
@@ -51,7 +55,7 @@ class Peers:
         networks = []
         for path in paths or shipped_peers():
             network, _ = load_checkpoint(path)
-            if not isinstance(network, Inpainter):
+            if not isinstance(network, Painter):
                 raise CheckpointError(
                     f"{path}: architecture {network.config.architecture!r} paints no probabilities; give "
                     "--peers checkpoints that were trained with config/training/peer.yaml"
@@ -60,11 +64,15 @@ class Peers:
         return cls(tuple(networks), threshold)
 
     def fields(self, grid: OccupancyMap, observation: Observation) -> dict[str, DistanceField]:
-        """The first network alone and, of several, the median of all, by the rules of a completion."""
-        walls = np.stack([self.walls(network, observation) for network in self.networks])
-        chosen = {SINGLE: walls[:1], ENSEMBLE: walls} if len(walls) > 1 else {SINGLE: walls}
-        return {
-            name: field_of_rasters(
+        """A field for each row of the report.
+
+        The first network alone and, of several, the median of all, by the rules of a completion; and the
+        probabilities, their mean, as a cost instead of walls.
+        """
+        painted = np.stack([self.painted(network, observation) for network in self.networks])
+
+        def field(rasters: NDArray[np.bool_]) -> DistanceField:
+            return field_of_rasters(
                 grid,
                 observation,
                 rasters,
@@ -73,14 +81,21 @@ class Peers:
                 seed=0,
                 horizon_m=self.networks[0].config.horizon_m,
             )
-            for name, rasters in chosen.items()
-        }
 
-    def walls(self, network: Inpainter, observation: Observation) -> NDArray[np.bool_]:
-        """(256, 256) cells of the published window that the network takes for unseen walls."""
-        image = torch.from_numpy(observation.image)[None].to(network.place.device)
-        painted = in_window(network.probability(image)[0].cpu().numpy(), observation)
-        return np.asarray((painted >= self.threshold) & (observation.states == UNKNOWN))
+        walls = painted >= self.threshold
+        fields = {SINGLE: field(walls[:1])}
+        if len(walls) > 1:
+            fields[ENSEMBLE] = field(walls)
+        cost = weighted_distance(observation.states, COST * painted.mean(0))
+        distance = np.where(observation.states == OCCUPIED, np.nan, cost).astype(np.float32)
+        return fields | {COSTS: replace(field(np.zeros_like(walls[:1])), distance=distance)}
+
+    @staticmethod
+    def painted(network: Painter, observation: Observation) -> NDArray[np.float32]:
+        """(256, 256) probabilities that cells of the published window hold unseen walls; 0 where seen."""
+        image = torch.from_numpy(observation.image)[None].to(next(network.parameters()).device)
+        painted = in_window(wall_probability(network, image)[0].cpu().numpy(), observation)
+        return np.where(observation.states == UNKNOWN, painted, np.float32(0))
 
 
 def in_window(painted: NDArray[np.float32], observation: Observation) -> NDArray[np.float32]:

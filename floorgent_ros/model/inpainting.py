@@ -19,7 +19,7 @@ from floorgent_ros.errors import ConfigError
 from floorgent_ros.geometry.grid import UNKNOWN
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.encoder import STATES, UNSHUFFLE, states_of
-from floorgent_ros.model.network import Batch, Losses
+from floorgent_ros.model.network import Batch, FloorNet, Losses
 
 ARCHITECTURE = "inpainting-unet-1"
 PRIOR = 0.017  # share of the unknown cells that hold an unseen wall: what an untrained network says
@@ -128,10 +128,15 @@ class Inpainter(nn.Module):
         )
         return Losses((nats * unknown).sum((1, 2)), {}, nats.new_zeros(()))
 
-    @torch.inference_mode()
-    def probability(self, image: Tensor) -> Tensor:
-        """(B, L, L) → (B, L, L) that a cell holds an unseen wall; 0 where the image is known."""
-        return self.logits(image).float().sigmoid() * (image == UNKNOWN)
+
+@torch.inference_mode()
+def wall_probability(network: Inpainter | FloorNet, image: Tensor) -> Tensor:
+    """(B, L, L) → (B, L, L) that a cell holds an unseen wall; 0 where the image is known.
+
+    Of a segment decoder it is its encoder's dense head that speaks: an inpainter trained as long as the rest.
+    """
+    logits = network.encoder(image).raster if isinstance(network, FloorNet) else network.logits(image)
+    return logits.float().sigmoid() * (image == UNKNOWN)
 
 
 def _residuals(width: int, count: int) -> nn.Sequential:

@@ -267,7 +267,7 @@ def test_table_shows_every_figure_for_both_kinds(report):
             (line,) = [line for line in lines if line[:LABEL].strip() == key]
             assert line[LABEL:].split() == [f"{report[kind][key]:.3f}" for kind in ("scan", "walk")]
     ratios = [line[:LABEL].strip() for line in lines if line.startswith("ratio")]
-    assert ratios == ["ratio", "ratio_multiple", "ratio_unknown_is_wall"] + [
+    assert ratios == ["ratio", "ratio_multiple", "ratio_unknown_costs", "ratio_unknown_is_wall"] + [
         f"ratio {name}" for name in ("0-5 m", "5-10 m", "10-20 m", "c")
     ]
 

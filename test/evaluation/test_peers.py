@@ -18,12 +18,14 @@ from floorgent_ros.evaluation import lidar, peers
 from floorgent_ros.evaluation.baselines import unknown_is_free
 from floorgent_ros.evaluation.lidar import LABEL, evaluate, table
 from floorgent_ros.evaluation.oracle import oracle
-from floorgent_ros.evaluation.peers import ENSEMBLE, SHOWN, SINGLE, THRESHOLD, Peers, in_window
+from floorgent_ros.evaluation.peers import COST, COSTS, ENSEMBLE, SHOWN, SINGLE, THRESHOLD, Peers, in_window
 from floorgent_ros.geometry import distance as distances
-from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, OccupancyMap
+from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, OccupancyMap
 from floorgent_ros.geometry.observation import observe
 from floorgent_ros.model.checkpoint import save_checkpoint
 from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig
+from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.predictor import DistanceField
 
@@ -40,8 +42,8 @@ class Painter(Inpainter):
         super().__init__(CONFIG)
         self.painted = torch.from_numpy(np.asarray(painted, np.float32))
 
-    def probability(self, image):
-        return self.painted[None] * (image == UNKNOWN)
+    def logits(self, image):
+        return self.painted[None].logit()
 
 
 def room(yaw=0.0):
@@ -74,7 +76,7 @@ def test_a_painted_wall_blocks_as_a_completion_of_the_same_cells_does(seen):
     _, observation = seen
     painted = striped(170)
     found = fields(seen, painted)
-    assert list(found) == [SINGLE]
+    assert list(found) == [SINGLE, COSTS]
     walls = (painted >= 0.5) & (observation.states == UNKNOWN)
     radius = PredictorSettings.inflation_radius_m
     expected = distances.distance_fields(distances.blocked(observation.states, walls, radius)[None])[0]
@@ -93,20 +95,34 @@ def test_below_the_threshold_the_unknown_is_free(seen):
 
 def test_nothing_is_painted_over_what_was_seen(seen):
     _, observation = seen
-    everywhere = Peers((Painter(np.ones((256, 256))),), 0.5).walls(Painter(np.ones((256, 256))), observation)
+    everywhere = Peers.painted(Painter(np.ones((256, 256))), observation) > 0.5
     assert np.array_equal(everywhere, (observation.image == UNKNOWN) & (observation.states == UNKNOWN))
 
 
 def test_the_ensemble_is_the_median_of_three_distances(seen):
     painted = [striped(170), striped(170, slice(0, 150)), striped(180, slice(100, 256))]
     together = fields(seen, *painted)
-    assert list(together) == [SINGLE, ENSEMBLE]
+    assert list(together) == [SINGLE, ENSEMBLE, COSTS]
     alone = [fields(seen, each)[SINGLE].distance.astype(float) for each in painted]
     middle = np.sort(np.stack(alone), axis=0)[1]
     assert np.array_equal(together[ENSEMBLE].distance, middle.astype(np.float32), equal_nan=True)
     assert np.array_equal(together[SINGLE].distance, alone[0].astype(np.float32), equal_nan=True)
     assert len(np.unique([each[128, 230] for each in alone])) == 3
     assert set(np.unique(together[ENSEMBLE].reach_probability)) <= {np.float32(k / 3) for k in range(4)}
+
+
+def test_as_a_cost_a_wall_lengthens_the_ways_through_it_and_shuts_none(seen):
+    _, observation = seen
+    first, second = np.zeros((256, 256)), np.zeros((256, 256))
+    first[:, 170:180] = 0.8
+    second[:, 170:180] = 0.2
+    found = fields(seen, first, second)[COSTS].distance
+    null = unknown_is_free(observation.states)
+    before, behind = (128, 165), (128, 200)
+    assert found[before] == pytest.approx(null[before], abs=1e-3)
+    expected = null[behind] + 10 * CELL_M * COST * 0.5  # ten cells of half a wall, straight through
+    assert found[behind] == pytest.approx(expected, abs=1e-3)
+    assert np.isnan(found[observation.states == OCCUPIED]).all()
 
 
 def test_what_was_painted_in_turned_axes_stays_at_its_place_in_the_world():
@@ -157,12 +173,20 @@ def test_peers_are_loaded_in_the_order_given(files):
     assert not torch.equal(loaded.networks[0].stem.weight, loaded.networks[1].stem.weight)
 
 
-def test_a_segment_decoder_is_no_peer(tmp_path):
+def test_a_segment_decoder_is_a_peer_by_its_dense_head(tmp_path, seen):
     path = tmp_path / "ours.safetensors"
-    save_checkpoint(path, tiny_network().state_dict(), tiny_config())
+    save_checkpoint(path, tiny_network(tiny_config(256)).state_dict(), tiny_config(256))
+    loaded = Peers.load([path])
+    assert list(loaded.fields(*seen)) == [SINGLE, COSTS]
+
+
+def test_a_network_of_tokens_is_no_peer(tmp_path):
+    path = tmp_path / "paper.safetensors"
+    config = SequenceConfig(width=16, layers=1, heads=2, feed=16, max_segments=8)
+    save_checkpoint(path, SequenceNet(config).state_dict(), config)
     with pytest.raises(CheckpointError) as caught:
         Peers.load([path])
-    assert str(caught.value).startswith(f"{path}: architecture 'segment-sweep-1'")
+    assert str(caught.value).startswith(f"{path}: architecture 'floorgent-tokens-1'")
     assert "\n" not in str(caught.value)
 
 
@@ -207,7 +231,7 @@ def predictor(floor):
 def test_a_peer_that_paints_nothing_scores_what_the_null_scores(floor, predictor):
     blank = Peers((Painter(np.zeros((256, 256))),) * 3, 0.5)
     report = evaluate(predictor, [floor], [], peers=blank)
-    for name in (SINGLE, ENSEMBLE):
+    for name in (SINGLE, ENSEMBLE, COSTS):
         for kind in ("scan", "walk"):
             figures = report["peers"][name][kind]
             assert figures["ratio"] == pytest.approx(1, abs=1e-4)
@@ -229,7 +253,7 @@ def test_table_shows_the_peers_beside_the_model(floor, predictor):
     blank = Peers((Painter(np.zeros((256, 256))),) * 2, 0.5)
     report = evaluate(predictor, [floor], [], peers=blank)
     lines = table(report).splitlines()
-    for name in (SINGLE, ENSEMBLE):
+    for name in (SINGLE, ENSEMBLE, COSTS):
         for key in SHOWN:
             (line,) = [line for line in lines if line[:LABEL].strip() == f"{name} {key}"]
             assert line[LABEL:].split() == [
@@ -244,10 +268,10 @@ def test_command_judges_the_peers_that_it_is_given(floor, files, predictor, monk
     command = ["evaluate", "lidar", "--data", str(floor.path.parent), "--json", "--peers", *map(str, files)]
     assert main(command) == 0
     report = json.loads(capsys.readouterr().out)
-    assert set(report["peers"]) == {SINGLE, ENSEMBLE}
+    assert set(report["peers"]) == {SINGLE, ENSEMBLE, COSTS}
     assert report["peer_threshold"] == THRESHOLD
     assert main([*command[:-3], str(files[0]), "--peer-threshold", "0.25"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert (set(report["peers"]), report["peer_threshold"]) == ({SINGLE}, 0.25)
+    assert (set(report["peers"]), report["peer_threshold"]) == ({SINGLE, COSTS}, 0.25)
     assert main([*command, "--peer-threshold", "0"]) == 2
     assert "peer threshold = 0.0" in capsys.readouterr().err

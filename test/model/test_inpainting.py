@@ -14,7 +14,7 @@ from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.geometry.grid import UNKNOWN
 from floorgent_ros.model import checkpoint
 from floorgent_ros.model.checkpoint import load_checkpoint, save_checkpoint
-from floorgent_ros.model.inpainting import PRIOR, Inpainter, InpaintingConfig
+from floorgent_ros.model.inpainting import PRIOR, Inpainter, InpaintingConfig, wall_probability
 from floorgent_ros.model.network import Batch
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.predictor import DistancePredictor
@@ -41,12 +41,12 @@ def test_a_logit_for_every_cell_of_every_image(network, batch):
 
 
 def test_every_image_is_painted_for_itself(network, batch):
-    alone = torch.cat([network.probability(image[None]) for image in batch.image])
-    assert torch.allclose(network.probability(batch.image), alone, atol=1e-6)
+    alone = torch.cat([wall_probability(network, image[None]) for image in batch.image])
+    assert torch.allclose(wall_probability(network, batch.image), alone, atol=1e-6)
 
 
 def test_walls_are_painted_in_the_unknown_only(network, batch):
-    painted = network.probability(batch.image)
+    painted = wall_probability(network, batch.image)
     unknown = batch.image == UNKNOWN
     assert (painted[~unknown] == 0).all()
     assert ((painted[unknown] > 0) & (painted[unknown] < 1)).all()
@@ -54,7 +54,7 @@ def test_walls_are_painted_in_the_unknown_only(network, batch):
 
 def test_likelihood_is_that_of_the_unknown_cells(network, batch):
     nats = network(batch).nats.detach()
-    painted = network.probability(batch.image).double().numpy()
+    painted = wall_probability(network, batch.image).double().numpy()
     unknown, walls = (batch.image == UNKNOWN).numpy(), batch.raster.numpy()
     with np.errstate(divide="ignore"):
         surprise = -np.where(walls, np.log(painted), np.log1p(-painted))
@@ -73,7 +73,9 @@ def test_what_is_known_has_no_say_in_the_likelihood(network, batch):
 def test_before_training_walls_are_about_as_likely_as_they_are_frequent():
     torch.manual_seed(1)
     image = torch.full((1, 256, 256), UNKNOWN, dtype=torch.int8)
-    assert float(Inpainter(InpaintingConfig()).probability(image).mean()) == pytest.approx(PRIOR, rel=0.7)
+    assert float(wall_probability(Inpainter(InpaintingConfig()), image).mean()) == pytest.approx(
+        PRIOR, rel=0.7
+    )
 
 
 def test_every_cell_may_depend_on_the_farthest_seen_one():
@@ -83,7 +85,7 @@ def test_every_cell_may_depend_on_the_farthest_seen_one():
     image = torch.full((1, 256, 256), UNKNOWN, dtype=torch.int8)
     other = image.clone()
     other[0, :3, :3] = 100
-    change = (network.probability(image) - network.probability(other)).abs()[0]
+    change = (wall_probability(network, image) - wall_probability(network, other)).abs()[0]
     assert float(change[-4:, -4:].max()) > 0
 
 
@@ -98,6 +100,15 @@ def test_every_cell_may_depend_on_the_farthest_seen_one():
 def test_a_configuration_that_fits_no_network_is_said(change, said):
     with pytest.raises(ConfigError, match=said):
         replace(CONFIG, **change)
+
+
+def test_of_a_segment_decoder_the_encoders_dense_head_paints(batch):
+    ours = tiny_network()
+    painted = wall_probability(ours, batch.image)
+    raster = ours.encoder(batch.image).raster.detach()
+    unknown = batch.image == UNKNOWN
+    assert torch.allclose(painted[unknown], raster.sigmoid()[unknown], atol=1e-6)
+    assert (painted[~unknown] == 0).all()
 
 
 # Checkpoints ---------------------------------------------------------------------------------------------
@@ -121,7 +132,9 @@ def test_checkpoint_comes_back(path, network, batch):
     loaded, notes = load_checkpoint(path)
     assert isinstance(loaded, Inpainter)
     assert (loaded.config, notes, loaded.training) == (CONFIG, {"steps": "3"}, False)
-    assert torch.allclose(loaded.probability(batch.image), network.probability(batch.image), atol=1e-3)
+    assert torch.allclose(
+        wall_probability(loaded, batch.image), wall_probability(network, batch.image), atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("change", [{"widths": (8, 24)}, {"blocks": 2}, {"levels": 64}])
