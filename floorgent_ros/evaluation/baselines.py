@@ -10,7 +10,7 @@ from floorgent_ros.config import PredictorSettings
 from floorgent_ros.geometry import distance as distances
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN
 
-SURCHARGE = 0.08  # what a cell of unknown space costs more than a free one; the best on train
+SURCHARGE = 0.13  # what a cell of unknown space costs more than a free one; the best on train
 SATURATION_M = 40.0  # protocol E4: longer is as bad as unreachable
 
 Field = NDArray[np.float64]
