@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.graph import MCP_Geometric
 
 from floorgent_ros.config import PredictorSettings
+from floorgent_ros.evaluation.costs import cheapest
 from floorgent_ros.geometry import distance as distances
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN
 
@@ -38,16 +38,9 @@ def unknown_costs(states: NDArray[np.int8], surcharge: float = SURCHARGE) -> Fie
 
 
 def weighted_distance(states: NDArray[np.int8], surcharge: Field) -> Field:
-    """(256, 256) m: the cheapest way past the observed walls, where a cell costs 1 + surcharge.
-
-    A step costs its length times the mean of its two cells. Without surcharge it is the null.
-    """
+    """(256, 256) m: the cheapest way past the observed walls, where a cell costs 1 + surcharge."""
     blocked = distances.dilate(states == OCCUPIED, PredictorSettings.inflation_radius_m)
-    start = distances.start_cell(blocked)
-    if start is None:
-        return np.full(blocked.shape, np.inf)
-    costs, _ = MCP_Geometric(np.where(blocked, -1.0, 1.0 + surcharge)).find_costs([start])
-    return np.asarray(costs * distances.CELL_M)
+    return cheapest(blocked, 1.0 + surcharge)
 
 
 def best_multiple(nulls: list[Field], truths: list[Field]) -> float:

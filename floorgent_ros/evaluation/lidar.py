@@ -28,7 +28,7 @@ from floorgent_ros.evaluation.baselines import (
 )
 from floorgent_ros.evaluation.cases import KINDS, VIEWPOINTS, Case, cases
 from floorgent_ros.evaluation.oracle import oracle
-from floorgent_ros.evaluation.peers import THRESHOLD, Peers, rows
+from floorgent_ros.evaluation.peers import THRESHOLD, Peers, kept, rows
 from floorgent_ros.evaluation.reliability import Claims, reliability, reliability_figure
 from floorgent_ros.evaluation.turns import sweep, turn_table
 from floorgent_ros.geometry.grid import UNKNOWN, Window, crop
@@ -137,7 +137,7 @@ def evaluate(
 
     fitted_on: floors on which the constant multiple of the null is fitted. oracle_horizon_m: judge the true
     walls within this horizon in the predictor's place. turn_rad: turn the buildings in the map frame. peers:
-    judged on the same observations; report["peers"] holds the same figures of each of their rows.
+    judged on the same observations; report["peers"] holds the figures of each of their rows.
     """
     multiples = fit_multiple(fitted_on, seed)
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
@@ -161,7 +161,7 @@ def evaluate(
     report["reliability"] = {kind: reliability([o.claims for o in outcomes[kind]]) for kind in KINDS}
     if peers:
         report["peers"] = {
-            name: {kind: summarise(found[kind]) for kind in KINDS} for name, found in painted.items()
+            name: {kind: kept(summarise(found[kind])) for kind in KINDS} for name, found in painted.items()
         }
         report["peer_threshold"] = peers.threshold
     report["multiple"] = multiples
@@ -194,8 +194,8 @@ def table(report: dict[str, Any]) -> str:
     for ring in first["ratio_by_distance"]:
         figures = (report[kind]["ratio_by_distance"][ring] for kind in KINDS)
         lines.append(f"{'ratio ' + ring:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))
-    for name, figures in rows(report, KINDS):
-        lines.append(f"{name:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))
+    for name, found in rows(report, tuple(KINDS)):
+        lines.append(f"{name:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in found))
     for building in report["per_building"]["scan"]:
         figures = (report["per_building"][kind].get(building, float("nan")) for kind in KINDS)
         lines.append(f"{'ratio ' + building:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))

@@ -111,6 +111,11 @@ def in_window(painted: NDArray[np.float32], observation: Observation) -> NDArray
     return np.asarray(turned, np.float32)
 
 
+def kept(figures: dict[str, Any]) -> dict[str, Any]:
+    """Those of the protocol's figures that say something of a peer."""
+    return {key: figures[key] for key in (*SHOWN, "null_mae_m", "cases", "ratio_by_distance")}
+
+
 def rows(report: dict[str, Any], kinds: Sequence[str]) -> list[tuple[str, list[float]]]:
     """The report's peers as named rows with a figure a kind."""
     return [
