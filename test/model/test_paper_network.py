@@ -12,6 +12,7 @@ from paper_models import KINDS, random_batch, small_config, small_network
 
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.model.paper.config import MLP, SEGMENTS, SequenceConfig
+from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.paper.vocabulary import LENGTH
 
@@ -157,3 +158,16 @@ def test_without_positions_only_the_place_in_the_triplet_is_known():
 def test_what_no_network_can_be_is_refused(changes, reason):
     with pytest.raises(ConfigError, match=reason):
         small_config(**changes)
+
+
+def test_an_embeddings_entries_start_near_their_neighbours_and_far_from_other_embeddings():
+    torch.manual_seed(0)
+    one, other = torch.nn.Embedding(256, 128), torch.nn.Embedding(256, 128)
+    start_as_waves(one)
+    start_as_waves(other)
+    assert one.weight.std().item() == pytest.approx(START_STD, rel=0.2)
+    near = torch.cosine_similarity(one.weight[:-1], one.weight[1:]).min()
+    far = torch.cosine_similarity(one.weight[:-64], one.weight[64:]).max()
+    strange = torch.cosine_similarity(one.weight, other.weight).abs().mean()
+    assert near > 0.8 > far
+    assert strange < 0.2
