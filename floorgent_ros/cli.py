@@ -256,6 +256,13 @@ def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--no-peers", action="store_true", help="leave the other networks out")
     parser.add_argument(
+        "--full-size",
+        type=int,
+        default=60,
+        metavar="N",
+        help="segments a completion of the paper's full-size token model, 0: none (default %(default)s)",
+    )
+    parser.add_argument(
         "--png", type=Path, metavar="F.png", help="measure the cost curves, too, and draw them there"
     )
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")

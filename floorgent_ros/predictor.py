@@ -15,17 +15,15 @@ from numpy.typing import NDArray
 from floorgent_ros.config import ObservationSettings, PredictorSettings
 from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.geometry import distance as distances
-from floorgent_ros.geometry.doors import open_doors
+from floorgent_ros.geometry.doors import Ways, open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
-from floorgent_ros.model.checkpoint import load_checkpoint
-from floorgent_ros.model.completion import complete
+from floorgent_ros.model.checkpoint import Network, load_checkpoint
 from floorgent_ros.model.inpainting import Inpainter
 from floorgent_ros.model.memory import ThriftySampler
-from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import Nucleus
 
@@ -79,7 +77,7 @@ class DistancePredictor:
 
     def __init__(
         self,
-        network: FloorNet | SequenceNet,
+        network: Network,
         *,
         name: str = "network",
         settings: PredictorSettings | None = None,
@@ -87,7 +85,7 @@ class DistancePredictor:
     ) -> None:
         """network: on its device, in its precision and in evaluation mode."""
         self.network = network
-        self.sampler = ThriftySampler(network, complete if isinstance(network, SequenceNet) else None)
+        self.sampler = ThriftySampler(network)
         self.name = name
         self.settings = settings or PredictorSettings()
         self.observation = observation or ObservationSettings()
@@ -136,8 +134,7 @@ class DistancePredictor:
         precision = str(first.dtype).removeprefix("torch.")
         threads = f", {torch.get_num_threads()} threads" if first.device.type == "cpu" else ""
         where = f"{precision} on {first.device}{threads}"
-        way = "token by token" if isinstance(self.network, SequenceNet) else self.sampler.sampler.description
-        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {way}"
+        return f"{self.name}: {size / 1e6:.1f} M parameters, {where}, {self.sampler.sampler.description}"
 
     @property
     def fallbacks(self) -> list[str]:
@@ -198,9 +195,10 @@ class DistancePredictor:
         if settings.detour_m == 0:
             return completions
 
+        ways = Ways.of(observation.states, settings.inflation_radius_m)
+
         def opened(walls: NDArray[np.float32]) -> NDArray[np.float32]:
-            states, window = observation.states, observation.window
-            return open_doors(walls, states, window, settings.inflation_radius_m, settings.detour_m)
+            return open_doors(walls, ways, observation.window, settings.detour_m)
 
         return in_threads(opened, completions)
 
@@ -251,10 +249,11 @@ def field_of_rasters(
     with watch("distance"):
         fields = distances.distance_fields(blocked)
     with watch("summarise"):
+        found = distances.summarise(fields)
         return DistanceField(
-            distance=published_distance(fields, observation.states),
-            spread=distances.spread(fields).astype(np.float32),
-            reach_probability=distances.reach_probability(fields).astype(np.float32),
+            distance=_published(found.median, observation.states),
+            spread=found.spread.astype(np.float32),
+            reach_probability=found.reach.astype(np.float32),
             occupancy=_occupancy(rasters, observation.states),
             completions=completions,
             observation=observation,
@@ -276,7 +275,11 @@ def _unseen(levels: NDArray[np.int64], observation: Observation) -> NDArray[np.f
 
 def published_distance(fields: NDArray[np.float64], states: NDArray[np.int8]) -> NDArray[np.float32]:
     """Median of (N, 256, 256) distance fields; NaN where the states are observed occupied (decision 5)."""
-    distance = distances.median(fields).astype(np.float32)
+    return _published(distances.median(fields), states)
+
+
+def _published(median: NDArray[np.float64], states: NDArray[np.int8]) -> NDArray[np.float32]:
+    distance = median.astype(np.float32)
     distance[states == OCCUPIED] = np.nan
     return distance
 

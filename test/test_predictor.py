@@ -13,7 +13,7 @@ from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import CheckpointError, ConfigError, MapError
 from floorgent_ros.evaluation.baselines import unknown_is_free, unknown_is_wall
 from floorgent_ros.geometry.distance import dilate, distance_field, start_cell
-from floorgent_ros.geometry.doors import open_doors
+from floorgent_ros.geometry.doors import Ways, open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, OccupancyMap
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.model.checkpoint import save_checkpoint
@@ -269,7 +269,7 @@ def test_doors_are_opened_in_the_completions_that_are_published(predictor, field
     found = DistancePredictor(predictor.network, settings=settings).predict(room(), INSIDE)
     observation = found.observation
     for walls, drawn in zip(found.completions, field.completions, strict=True):
-        expected = open_doors(drawn, observation.states, observation.window, 0.45, 3.0)
+        expected = open_doors(drawn, Ways.of(observation.states, 0.45), observation.window, 3.0)
         assert np.array_equal(walls, expected)
     assert any(map(len, field.completions))
     assert sum(map(len, found.completions)) != sum(map(len, field.completions))

@@ -26,14 +26,31 @@ def text(report: dict[str, Any]) -> str:
     others += [name for name in stages if name.startswith("end to end")]
     order = [name for name in (*STAGES, *others) if name in stages]
     lines += [_row(name, stages[name]) for name in order]
-    for title, key in (("the same, done otherwise", "straightforward"), ("peers, one map", "peers")):
-        lines += ["", f"| ms, {title} | median | 95 % | processor time, all threads |", "|---|---|---|---|"]
-        lines += [f"{_row(name, times)} {times['cpu_ms']:.1f} |" for name, times in report[key].items()]
+    first, last = report["after_warm_up"][0], report["after_warm_up"][-1]
+    lines += ["", f"first prediction after warm-up: {_both(first)}"]
+    lines += [f"prediction {len(report['after_warm_up'])} after warm-up: {_both(last)}"]
+    lines += _compared("the same, done otherwise", report["straightforward"])
+    lines += _compared("peers, one map", report["peers"])
     lines += [""] + [f"{name}: {value:.1f} times" for name, value in report["ratios"].items()]
     lines += [f"{name}: {note}" for name, note in report["notes"].items()]
+    if "full_size" in report:
+        whole = report["full_size"]
+        lines += _compared("the paper's token model at full size", whole["times"])
+        lines += ["", whole["note"]] + [
+            f"{name}: {value:.1f} times" for name, value in whole["ratios"].items()
+        ]
     if "curves" in report:
         lines += _curves(report["curves"])
     return "\n".join(lines)
+
+
+def _compared(title: str, contestants: dict[str, dict[str, float]]) -> list[str]:
+    lines = ["", f"| ms, {title} | median | 95 % | processor time, all threads |", "|---|---|---|---|"]
+    return lines + [f"{_row(name, times)} {times['cpu_ms']:.1f} |" for name, times in contestants.items()]
+
+
+def _both(times: dict[str, float]) -> str:
+    return f"{times['ms']:.1f} ms, {times['cpu_ms']:.1f} ms of processor time"
 
 
 def _row(name: str, times: dict[str, float]) -> str:

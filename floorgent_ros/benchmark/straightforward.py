@@ -1,4 +1,4 @@
-"""How the distances are found without effort: SciPy's graph search, and scikit-image's."""
+"""What is done without effort: tokens one by one; distances by SciPy's graph search, and scikit-image's."""
 
 from __future__ import annotations
 
@@ -7,16 +7,78 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from floorgent_ros.geometry.distance import start_cell
 from floorgent_ros.geometry.grid import CELL_M
+from floorgent_ros.model.paper.network import SequenceNet
+from floorgent_ros.model.paper.sampling import Given, uniforms
+from floorgent_ros.model.paper.vocabulary import STOP
+from floorgent_ros.model.sampling import Nucleus
 
 # half of the eight steps; the graph is undirected
 STEPS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
 Blocked = NDArray[np.bool_]
 Fields = NDArray[np.float64]
+
+
+class TokenByToken:
+    """`paper.sampling.draw` with a key/value cache and nothing else, in eager PyTorch.
+
+    Every sequence has its own copy of image and prompt; every token, opcodes too, takes a step of all
+    sequences until the last of them has stopped.
+    """
+
+    description = "eager PyTorch, token by token"
+
+    def __init__(self, network: SequenceNet) -> None:
+        """network: in evaluation mode."""
+        self.network = network
+
+    @torch.inference_mode()
+    def look(self, given: Given) -> tuple[Tensor | None, Tensor]:
+        """The images' vectors (B, S, E), or nothing, and the prompts' tokens (B, k)."""
+        device = next(self.network.parameters()).device
+        images = torch.zeros(given.size, 0, 0) if given.images is None else torch.from_numpy(given.images)
+        prompt = np.zeros((given.size, 0, 4), np.int64) if given.prompt is None else given.prompt
+        lengths = torch.full((given.size,), prompt.shape[1])
+        tokens = self.network.vocabulary.encode(torch.from_numpy(prompt), lengths)[:, :-1]
+        return self.network.context(images.to(device)), tokens.to(device)
+
+    @torch.inference_mode()
+    def draw(
+        self,
+        memory: tuple[Tensor | None, Tensor],
+        count: int,
+        seed: int,
+        nucleus: Nucleus,
+        first: int = 0,
+        segments: int | None = None,
+    ) -> list[NDArray[np.int64]]:
+        """As `paper.sampling.draw_from`."""
+        vocabulary, decoder = self.network.vocabulary, self.network.decoder
+        context, prompt = memory
+        cross: Any = decoder.remember(None if context is None else context.repeat_interleave(count, 0))
+        tokens = prompt.repeat_interleave(count, 0)
+        length = vocabulary.per_segment * (segments or self.network.config.max_segments)
+        numbers = uniforms(len(prompt), range(first, first + count), length, seed).to(tokens.device)
+        state: Any = decoder.begin(len(tokens), length, cross)
+        logits = decoder.extend(tokens, state, 1)[:, 0]
+        alive = torch.ones(len(tokens), dtype=torch.bool, device=tokens.device)
+        while tokens.shape[1] < length:
+            index = tokens.shape[1]
+            allowed = vocabulary.allowed(index, tokens)
+            chosen = nucleus.pick(logits.masked_fill(~allowed, -torch.inf), numbers[index])
+            chosen = torch.where(alive, chosen, STOP)
+            alive = alive & (chosen != STOP)
+            tokens = torch.cat([tokens, chosen[:, None]], 1)
+            if not bool(alive.any()):
+                break
+            logits = decoder.extend(chosen[:, None], state, 1)[:, 0]
+        return [vocabulary.decode(row).numpy() for row in tokens.cpu()]
 
 
 def optional(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -15,6 +16,7 @@ from floorgent_ros.geometry.threads import in_threads
 SOURCE = (WINDOW_CELLS // 2, WINDOW_CELLS // 2)  # (row, column) of the viewpoint
 START_RADIUS_M = 1.0  # a search that cannot start at the source starts at most this far away
 SPREAD_SHARES = (0.1, 0.9)
+SUMMARY_PARTS = 8  # of the cells, shared among threads
 
 DIAGONAL = math.sqrt(2.0)
 WALL = -1.0  # marks blocked cells inside the search: no distance is below it
@@ -131,6 +133,26 @@ def reach_probability(fields: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.isfinite(fields).mean(axis=0))
 
 
+class Summary(NamedTuple):
+    """Of N completions: `median`, `spread` and `reach_probability`, (…) each."""
+
+    median: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    reach: NDArray[np.float64]
+
+
+def summarise(fields: NDArray[np.float64]) -> Summary:
+    """`median`, `spread` and `reach_probability` of (N, …) fields, all from one sorting, in threads."""
+    rows = np.ascontiguousarray(fields).reshape(len(fields), -1)
+    out = np.empty((3, rows.shape[1]))
+    bounds = np.linspace(0, rows.shape[1], SUMMARY_PARTS + 1).astype(np.int64).tolist()
+    places = np.array([share * (len(rows) - 1) for share in SPREAD_SHARES])
+    in_threads(
+        lambda part: _summarise(rows, places, bounds[part], bounds[part + 1], out), range(SUMMARY_PARTS)
+    )
+    return Summary(*out.reshape(3, *fields.shape[1:]))
+
+
 def _quantile(ordered: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     """Linear interpolation in (N, …) sorted values, in which +inf may stand at the end."""
     place = share * (len(ordered) - 1)
@@ -139,6 +161,37 @@ def _quantile(ordered: NDArray[np.float64], share: float) -> NDArray[np.float64]
     if weight < 1e-9:  # on an element: the next one, perhaps +inf, has no say
         return np.asarray(ordered[below])
     return np.asarray((1 - weight) * ordered[below] + weight * ordered[below + 1])
+
+
+@compiled
+def _summarise(
+    rows: NDArray[np.float64], places: NDArray[np.float64], first: int, last: int, out: NDArray[np.float64]
+) -> None:
+    """Columns first … last − 1 of (N, C) values into out (3, C); places: of the quantiles, sorted."""
+    count = rows.shape[0]
+    ordered = np.empty(count)
+    lower, upper = (count + 1) // 2 - 1, count // 2
+    ends = np.empty(2)
+    for column in range(first, last):
+        reached = 0
+        for n in range(count):  # insertion: few values, and most are in order already
+            value = rows[n, column]
+            reached += np.isfinite(value)
+            place = n
+            while place > 0 and ordered[place - 1] > value:
+                ordered[place] = ordered[place - 1]
+                place -= 1
+            ordered[place] = value
+        for end in range(2):  # as `_quantile`
+            below = min(int(places[end] + 1e-9), count - 1)
+            weight = places[end] - below
+            ends[end] = ordered[below]
+            if weight >= 1e-9:
+                ends[end] = (1 - weight) * ordered[below] + weight * ordered[below + 1]
+        middle = ordered[lower]
+        out[0, column] = (middle + ordered[upper]) / 2 if np.isfinite(ordered[upper]) else middle
+        out[1, column] = max((ends[1] - ends[0]) / 2, 0.0) if np.isfinite(ends[1]) else np.inf
+        out[2, column] = reached / count
 
 
 @compiled

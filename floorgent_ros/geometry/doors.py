@@ -9,6 +9,8 @@ observed is never opened, and the walls themselves are cut, so that distances fo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -23,48 +25,70 @@ REGION_M2 = 2.0  # ways to smaller regions stay shut: closets, rounding
 MARGIN_COST = 4.0  # a step beside a predicted wall counts as so many: doors are opened where walls leave room
 
 
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """What an observation says about doors, the same for each of its completions.
+
+    fixed (H, W) bool: cells that observed walls block. unseen (H, W) bool: cells that predicted walls can
+    block. start (row, column): of the search where no predicted wall stands near it; None where there is no
+    open cell. distance (H, W), m: from there, without predicted walls.
+    """
+
+    fixed: NDArray[np.bool_]
+    unseen: NDArray[np.bool_]
+    start: tuple[int, int] | None
+    distance: NDArray[np.float64]
+    inflation_radius_m: float
+
+    @classmethod
+    def of(cls, states: NDArray[np.int8], inflation_radius_m: float) -> Ways:
+        """states: the window's (256, 256) of −1/0/100."""
+        fixed = dilate(states == OCCUPIED, inflation_radius_m)
+        start = start_cell(fixed)
+        distance = np.full(fixed.shape, np.inf) if start is None else distance_field(fixed, start)
+        return cls(fixed, (states != FREE) & ~fixed, start, distance, inflation_radius_m)
+
+    def distance_from(self, start: tuple[int, int]) -> NDArray[np.float64]:
+        """Distances (H, W), m, without predicted walls, from a start that they may have moved."""
+        return self.distance if start == self.start else distance_field(self.fixed, start)
+
+
 def open_doors(
-    walls: NDArray[np.float32],
-    states: NDArray[np.int8],
-    window: Window,
-    inflation_radius_m: float,
-    detour_m: float,
+    walls: NDArray[np.float32], ways: Ways, window: Window, detour_m: float
 ) -> NDArray[np.float32]:
     """Cut (K, 2, 2) predicted walls, metres, map frame, where they shut ways; returns (M, 2, 2).
 
-    states: the window's (256, 256) of −1/0/100. detour_m: a way through a wall counts as this much longer,
-    so that only detours above it are spared. Walls are cut, never moved or added; with no wall in the way
-    they are returned as they are.
+    detour_m: a way through a wall counts as this much longer, so that only detours above it are spared. Walls
+    are cut, never moved or added; with no wall in the way they are returned as they are.
     """
-    opened = door_cells(states, rasterise_metres(walls, window), inflation_radius_m, detour_m)
+    opened = door_cells(ways, rasterise_metres(walls, window), detour_m)
     if not opened.any():
         return walls
     ends = window.to_cell(np.asarray(walls, np.float64)) + ROUNDING_CELLS
     return window.to_frame(_cut(ends, opened) - ROUNDING_CELLS).astype(np.float32)
 
 
-def door_cells(
-    states: NDArray[np.int8], predicted: NDArray[np.bool_], inflation_radius_m: float, detour_m: float
-) -> NDArray[np.bool_]:
+def door_cells(ways: Ways, predicted: NDArray[np.bool_], detour_m: float) -> NDArray[np.bool_]:
     """Cells (H, W) of predicted walls (H, W) that doors take: in each round one for every region."""
-    fixed = dilate(states == OCCUPIED, inflation_radius_m)
-    left = predicted.copy()
-    open_ways: NDArray[np.float64] | None = None
+    fixed, left = ways.fixed, predicted.copy()
+    unhindered: NDArray[np.float64] | None = None
     for _ in range(ROUNDS):
-        margin = dilate(left, inflation_radius_m) & (states != FREE) & ~fixed
+        margin = dilate(left, ways.inflation_radius_m) & ways.unseen
+        if not margin.any():
+            break  # nothing stands in the way
         start = start_cell(fixed | margin)
         if start is None:
             break
-        if open_ways is None:
-            open_ways = distance_field(fixed, start)
+        if unhindered is None:
+            unhindered = ways.distance_from(start)
         plain = distance_field(fixed | margin, start)
-        longer = np.isfinite(open_ways) & ~margin & (plain > open_ways + detour_m)
+        longer = np.isfinite(unhindered) & ~margin & (plain > unhindered + detour_m)
         if longer.sum() < REGION_M2 / CELL_M**2:
             break  # no crossing can pay: spares the dearer search
-        ways = _ways(fixed, margin, left, plain / CELL_M, start, detour_m / CELL_M)
-        if not ways.any():
+        found = _ways(fixed, margin, left, plain / CELL_M, start, detour_m / CELL_M)
+        if not found.any():
             break
-        left &= ~dilate(ways & margin, inflation_radius_m)
+        left &= ~dilate(found & margin, ways.inflation_radius_m)
     return predicted & ~left
 
 
@@ -125,43 +149,56 @@ def _cheapest(
     the levels are linked lists in a ring.
     """
     height, width = cost.shape
-    total = np.full((height, width), np.inf)
-    previous = np.full(height * width, -1, np.int32)
-    ring = int(dearest * DIAGONAL) + 3
+    # a rim that no step leads into spares the search the test for the grid's edge
+    stride = width + 2
+    costs = np.full((height + 2) * stride, np.inf)
+    for r in range(height):
+        costs[(r + 1) * stride + 1 : (r + 2) * stride - 1] = cost[r]
+    totals = np.full(costs.size, np.inf)
+    came = np.full(costs.size, -1, np.int8)  # by which of the steps
+    around = (-stride - 1, -stride, -stride + 1, -1, 1, stride - 1, stride, stride + 1)
+    lengths = (DIAGONAL, 1.0, DIAGONAL, 1.0, 1.0, DIAGONAL, 1.0, DIAGONAL)
+    # at least all levels that a step can reach; a power of 2, so that a level's place is a matter of bits
+    ring = 1 << int(np.ceil(np.log2(dearest * DIAGONAL + 3)))
     heads = np.full(ring, -1, np.int32)
     cells = np.empty(8 * height * width + 1, np.int32)
     nexts = np.empty(8 * height * width + 1, np.int32)
-    total[row, column] = 0.0
-    cells[0], nexts[0], heads[0] = row * width + column, -1, 0
+    source = (row + 1) * stride + column + 1
+    totals[source] = 0.0
+    cells[0], nexts[0], heads[0] = source, -1, 0
     entries, waiting, level = 1, 1, 0
     while waiting > 0:
-        entry = heads[level % ring]
-        heads[level % ring] = -1
+        entry = heads[level & (ring - 1)]
+        heads[level & (ring - 1)] = -1
         while entry >= 0:
             cell = cells[entry]
             entry = nexts[entry]
             waiting -= 1
-            r, c = cell // width, cell % width
-            here = total[r, c]
+            here = totals[cell]
             if here < level:  # a cheaper way was found after it was listed here
                 continue
-            for dr in range(-1, 2):
-                for dc in range(-1, 2):
-                    y, x = r + dr, c + dc
-                    if (dr == 0 and dc == 0) or y < 0 or x < 0 or y >= height or x >= width:
-                        continue
-                    reached = here + cost[y, x] * (DIAGONAL if dr != 0 and dc != 0 else 1.0)
-                    before = total[y, x]
-                    if reached < before:
-                        total[y, x] = reached
-                        previous[y * width + x] = cell
-                        if before >= int(reached) + 1:  # not listed in that level yet
-                            place = int(reached) % ring
-                            cells[entries], nexts[entries] = y * width + x, heads[place]
-                            heads[place] = entries
-                            entries += 1
-                            waiting += 1
+            for n in range(8):
+                there = cell + around[n]
+                reached = here + costs[there] * lengths[n]
+                known = totals[there]
+                if reached < known:
+                    totals[there] = reached
+                    came[there] = n
+                    if known >= int(reached) + 1:  # not listed in that level yet
+                        place = int(reached) & (ring - 1)
+                        cells[entries], nexts[entries] = there, heads[place]
+                        heads[place] = entries
+                        entries += 1
+                        waiting += 1
         level += 1
+    total = np.empty((height, width))
+    previous = np.empty(height * width, np.int32)
+    moved = (-width - 1, -width, -width + 1, -1, 1, width - 1, width, width + 1)
+    for r in range(height):
+        for c in range(width):
+            there, cell = (r + 1) * stride + c + 1, r * width + c
+            total[r, c] = totals[there]
+            previous[cell] = cell - moved[came[there]] if came[there] >= 0 else -1
     return total, previous
 
 

@@ -20,7 +20,8 @@ from floorgent_ros.model.paper.config import ARCHITECTURES, SequenceConfig
 from floorgent_ros.model.paper.network import SequenceNet
 
 Config = ModelConfig | SequenceConfig | InpaintingConfig
-Network = FloorNet | SequenceNet | Inpainter
+Network = FloorNet | SequenceNet  # what draws completions
+AnyNetwork = Network | Inpainter
 
 CONFIGURATIONS: dict[str, type[Config]] = {
     ModelConfig.architecture: ModelConfig,
@@ -39,7 +40,7 @@ def shipped() -> Path:
     return Path(__file__).resolve().parent.parent / "weights" / "floorgent.safetensors"
 
 
-def build(config: Config) -> Network:
+def build(config: Config) -> AnyNetwork:
     """A network of this configuration with random weights."""
     if isinstance(config, SequenceConfig):
         return SequenceNet(config)
@@ -58,7 +59,7 @@ def save_checkpoint(
     partial.replace(path)
 
 
-def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, str]]:
+def load_checkpoint(path: Path | str | None = None) -> tuple[AnyNetwork, dict[str, str]]:
     """Read a checkpoint (default: the shipped one) into a float32 network in evaluation mode, with its notes.
 
     Raises `CheckpointError`, one line with path and cure.

@@ -42,9 +42,9 @@ class CompiledSampler(Sampler):
         return "compiled decoding"
 
     @torch.inference_mode()
-    def look(self, image: NDArray[np.int8]) -> Memory:
+    def look(self, observed: NDArray[np.int8]) -> Memory:
         """What the decoder keeps of an image."""
-        return remember(self.network.decoder, self.network.encoder(torch.from_numpy(image)[None]))
+        return remember(self.network.decoder, self.network.encoder(torch.from_numpy(observed)[None]))
 
     def draw(
         self, memory: Memory, count: int, seed: int, nucleus: Nucleus, first: int = 0

@@ -8,28 +8,47 @@ from numpy.typing import NDArray
 from floorgent_ros.geometry.canonical import canonical_segments
 from floorgent_ros.geometry.grid import CELL_M, WINDOW_CELLS
 from floorgent_ros.geometry.observation import Observation
+from floorgent_ros.model.paper.config import SEGMENTS
 from floorgent_ros.model.paper.network import SequenceNet
-from floorgent_ros.model.paper.sampling import Given, draw
-from floorgent_ros.model.sampling import Nucleus
+from floorgent_ros.model.paper.sampling import Given, Seen, draw_from, look
+from floorgent_ros.model.sampling import Nucleus, Sampler
 
 Levels = NDArray[np.int64]
 
 
-def complete(
-    network: SequenceNet, observation: Observation, count: int, seed: int, nucleus: Nucleus, first: int = 0
-) -> list[Levels]:
-    """Draw `count` completions, from number `first` on: (K, 4) cells of the observation's frame each.
+class SequenceSampler(Sampler):
+    """Draws completions of observations: (K, 4) cells of the observation's frame each.
 
     The paper's setting (IV-D): an image of the nearest observed segments, or these as a prompt.
     """
-    config = network.config
-    levels = observed_levels(network, observation)
+
+    def __init__(self, network: SequenceNet) -> None:
+        """network: in evaluation mode."""
+        self.network = network
+
+    @property
+    def description(self) -> str:
+        """How it draws, in a few words."""
+        if self.network.config.architecture == SEGMENTS:
+            return "segment by segment"
+        return "token by token, opcodes folded" if self.network.config.opcodes else "token by token"
+
+    def look(self, observed: Observation) -> Seen:
+        """What the decoder keeps of an observation."""
+        return look(self.network, given_of(self.network, observed))
+
+    def draw(self, memory: Seen, count: int, seed: int, nucleus: Nucleus, first: int = 0) -> list[Levels]:
+        """Completions first … first + count − 1 of what was looked at."""
+        drawn = draw_from(self.network, memory, count, seed, nucleus=nucleus, first=first)
+        return [_cells(self.network.config.frame.to_metres(one)) for one in drawn]
+
+
+def given_of(network: SequenceNet, observation: Observation) -> Given:
+    """What the network is told of an observation: an image, or a prompt where it takes no image."""
+    config, levels = network.config, observed_levels(network, observation)
     if config.seen:
-        given = Given(images=config.frame.image(levels[: config.seen], config.image_cells)[None])
-    else:
-        given = Given(prompt=levels[None, : config.observed_segments])
-    drawn = draw(network, count, seed, given=given, nucleus=nucleus, first=first)
-    return [_cells(config.frame.to_metres(one)) for one in drawn]
+        return Given(config.frame.image(levels[: config.seen], config.image_cells)[None])
+    return Given(prompt=levels[None, : config.observed_segments])
 
 
 def observed_levels(network: SequenceNet, observation: Observation) -> Levels:

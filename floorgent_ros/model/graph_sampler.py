@@ -107,9 +107,9 @@ class GraphSampler(Sampler):
         return f"decoding step by step, {self._failure}" if self._failure else "CUDA graph decoding"
 
     @torch.inference_mode()
-    def look(self, image: NDArray[np.int8]) -> Memory:
+    def look(self, observed: NDArray[np.int8]) -> Memory:
         """What the decoder keeps of an image; the next call's takes its place."""
-        found = self._eager.look(image)
+        found = self._eager.look(observed)
         if self._memory is None:
             self._memory = found
         else:

@@ -23,7 +23,7 @@ class ThriftySampler:
     """
 
     def __init__(self, network: Any, draw: Callable[..., Drawn] | None = None) -> None:
-        """draw: as `sample`, or `completion.complete` for observations.
+        """draw: as `FastestSampler`.
 
         The network is moved to the CPU, in float32, when not even one fits.
         """

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from floorgent_ros.model.checkpoint import Network
 from floorgent_ros.model.compiled_sampler import CompiledSampler
+from floorgent_ros.model.completion import SequenceSampler
 from floorgent_ros.model.graph_sampler import GraphSampler
-from floorgent_ros.model.network import FloorNet
+from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import EagerSampler, Nucleus, Sampler
 
 
-def sampler_for(network: FloorNet) -> Sampler:
-    """The fastest sampler for the network's device and number format."""
+def sampler_for(network: Network) -> Sampler:
+    """The fastest sampler for the network's kind, device and number format."""
+    if isinstance(network, SequenceNet):
+        return SequenceSampler(network)
     first = next(network.parameters())
     if first.device.type == "cuda":
         return GraphSampler(network)
@@ -33,7 +38,7 @@ class FastestSampler:
         self._key: object = None
         self._sampler: Sampler
 
-    def of(self, network: FloorNet) -> Sampler:
+    def of(self, network: Network) -> Sampler:
         """The sampler for the network where it is now; made anew when it has moved."""
         weight = next(network.parameters())
         key = (id(network), weight.device, weight.dtype)
@@ -43,16 +48,16 @@ class FastestSampler:
 
     def __call__(
         self,
-        network: FloorNet,
-        image: NDArray[np.int8],
+        network: Network,
+        observed: Any,
         count: int,
         seed: int,
         nucleus: Nucleus,
         first: int = 0,
     ) -> list[NDArray[np.int64]]:
-        """As `sampling.sample`."""
+        """As `sampling.sample`, of what the network's sampler takes."""
         sampler, begun = self.of(network), time.perf_counter()
-        memory = sampler.look(image)
+        memory = sampler.look(observed)
         looked = time.perf_counter()
         drawn = sampler.draw(memory, count, seed, nucleus, first)
         ended = time.perf_counter()

@@ -51,21 +51,24 @@ def uniforms(count: int, steps: int, seed: int, first: int = 0) -> Tensor:
 
 
 class Sampler(Protocol):
-    """Draws completions of an image in two parts, so that they can be timed."""
+    """Draws completions of what is observed in two parts, so that they can be timed.
+
+    Observed is an (L, L) image of −1/0/100, for a network of the paper's family the whole observation.
+    """
 
     def __call__(
-        self, image: NDArray[np.int8], count: int, seed: int, nucleus: Nucleus | None = None
+        self, observed: Any, count: int, seed: int, nucleus: Nucleus | None = None
     ) -> list[NDArray[np.int64]]:
-        """Draw `count` completions of an (L, L) image of −1/0/100; each is (K, 4) levels of unseen walls."""
-        return self.draw(self.look(image), count, seed, nucleus or Nucleus())
+        """Draw `count` completions; each is (K, 4) levels of unseen walls."""
+        return self.draw(self.look(observed), count, seed, nucleus or Nucleus())
 
     @property
     def description(self) -> str:
         """How it draws, in a few words."""
         ...
 
-    def look(self, image: NDArray[np.int8]) -> Any:
-        """What it keeps of an (L, L) image of −1/0/100."""
+    def look(self, observed: Any) -> Any:
+        """What it keeps of what is observed."""
         ...
 
     def draw(
@@ -88,10 +91,12 @@ class EagerSampler(Sampler):
         return "eager PyTorch decoding"
 
     @torch.inference_mode()
-    def look(self, image: NDArray[np.int8]) -> Memory:
+    def look(self, observed: NDArray[np.int8]) -> Memory:
         """What the decoder keeps of an image."""
         device = next(self.network.parameters()).device
-        return self.network.decoder.remember(self.network.encoder(torch.from_numpy(image)[None].to(device)))
+        return self.network.decoder.remember(
+            self.network.encoder(torch.from_numpy(observed)[None].to(device))
+        )
 
     @torch.inference_mode()
     def draw(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,53 @@ class Cache:
 
     room: list[KeyValue]
     filled: int = 0
+
+    def spread(self, times: int) -> None:
+        """Go on with `times` copies of each sequence, side by side."""
+        self.room = [(self._copies(keys, times), self._copies(values, times)) for keys, values in self.room]
+
+    def keep(self, rows: list[int]) -> None:
+        """Go on with sequences `rows` alone, in place: row k moves up to place k, or is there already."""
+        for kept in (kept for pair in self.room for kept in pair):
+            for place, row in enumerate(rows):
+                if row != place:
+                    kept[place, :, : self.filled].copy_(kept[row, :, : self.filled])
+        self.room = [(keys[: len(rows)], values[: len(rows)]) for keys, values in self.room]
+
+    def _copies(self, kept: Tensor, times: int) -> Tensor:
+        room = kept.new_empty(times * len(kept), *kept.shape[1:])
+        room[:, :, : self.filled] = kept[:, :, : self.filled].repeat_interleave(times, 0)
+        return room
+
+
+@dataclass
+class TrunkState:
+    """What sampling keeps of N sequences: cross-attention and the cache.
+
+    cross: per layer keys and values, (N, heads, S, D / heads), or (1, …) where all look at one image.
+    """
+
+    cross: list[KeyValue] | None
+    cache: Cache
+
+    def spread(self, times: int) -> None:
+        """Go on with `times` copies of each sequence, side by side."""
+        self.cache.spread(times)
+        self._look(lambda kept: kept.repeat_interleave(times, 0))
+
+    def keep(self, rows: list[int]) -> None:
+        """Go on with sequences `rows` alone, as `Cache.keep`."""
+        self.cache.keep(rows)
+        self._look(lambda kept: kept[rows])
+
+    def reorder(self, rows: Tensor) -> None:
+        """Go on with sequences `rows` (N,) of the N, each any number of times: beam search."""
+        self.cache.room = [(keys[rows], values[rows]) for keys, values in self.cache.room]
+        self._look(lambda kept: kept[rows])
+
+    def _look(self, change: Callable[[Tensor], Tensor]) -> None:
+        if self.cross is not None and len(self.cross[0][0]) > 1:
+            self.cross = [(change(keys), change(values)) for keys, values in self.cross]
 
 
 class TrunkLayer(nn.Module):
@@ -51,22 +99,30 @@ class TrunkLayer(nn.Module):
         return self._split(k), self._split(v)
 
     def forward(
-        self, x: Tensor, cross: KeyValue | None, room: KeyValue | None = None, filled: int = 0
+        self,
+        x: Tensor,
+        cross: KeyValue | None,
+        room: KeyValue | None = None,
+        filled: int = 0,
+        seen: Tensor | None = None,
     ) -> Tensor:
         """x: (B, n, D) all positions, or the next ones with a cache's room, of which `filled` are in use.
 
-        Several next ones at once can only be the first (filled = 0).
+        seen: (n, filled + n) bool, which positions each of several next ones looks at. cross: of each
+        sequence, or of one image for all.
         """
         q, k, v = (self._split(part) for part in self.self_qkv(self.norms[0](x)).chunk(3, -1))
         if room is not None:
             for kept, new in zip(room, (k, v), strict=True):
                 kept[:, :, filled : filled + x.shape[1]] = new
             k, v = (kept[:, :, : filled + x.shape[1]] for kept in room)
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=filled == 0)
+        y = functional.scaled_dot_product_attention(q, k, v, seen, is_causal=filled == 0)
         x = x + self.gates[0] * self.drop(self.self_out(self._join(y)))
         if cross is not None:
-            y = functional.scaled_dot_product_attention(self._split(self.cross_q(self.norms[1](x))), *cross)
-            x = x + self.gates[1] * self.drop(self.cross_out(self._join(y)))
+            # sequences that look at one image are further queries of one attention
+            asked = self.norms[1](x).reshape(len(cross[0]), -1, x.shape[-1])
+            y = functional.scaled_dot_product_attention(self._split(self.cross_q(asked)), *cross)
+            x = x + self.gates[1] * self.drop(self.cross_out(self._join(y))).view_as(x)
         return x + self.gates[-1] * self.drop(self.feed(self.norms[-1](x)))
 
     def _split(self, x: Tensor) -> Tensor:  # (B, n, D) → (B, heads, n, D / heads)
@@ -110,9 +166,13 @@ class Trunk(nn.Module):
 
     def forward(self, x: Tensor, cross: list[KeyValue] | None, cache: Cache | None = None) -> Tensor:
         """(B, n, D) → states (B, n, D); with a cache, which is filled on, x is what comes next."""
+        causal = None
+        if cache and cache.filled and x.shape[1] > 1:  # SDPA's own mask is for the first positions only
+            total = cache.filled + x.shape[1]
+            causal = x.new_ones(x.shape[1], total, dtype=torch.bool).tril(cache.filled)
         for index, layer in enumerate(self.layers):
-            seen = cross[index] if cross is not None else None
-            x = layer(x, seen, cache.room[index], cache.filled) if cache else layer(x, seen)
+            image = cross[index] if cross is not None else None
+            x = layer(x, image, cache.room[index], cache.filled, causal) if cache else layer(x, image)
         if cache:
             cache.filled += x.shape[1]
         out: Tensor = self.norm(x)

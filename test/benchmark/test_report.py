@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from pathlib import Path
 
 import pytest
+from paper_models import small_network
 from tiny_model import tiny_config, tiny_network
 
 from floorgent_ros.benchmark import curves, report, run
 from floorgent_ros.benchmark.pipeline import STAGES, conversions
 from floorgent_ros.cli import main
+from floorgent_ros.config import PredictorSettings
 from floorgent_ros.model.checkpoint import save_checkpoint
+from floorgent_ros.predictor import DistancePredictor
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +31,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(checkpoint: Path) -> dict:
     """What --json prints, of one measured run with two completions."""
     with pytest.MonkeyPatch.context() as patch:
-        lines: list[str] = []
-        patch.setattr("builtins.print", lines.append)
         patch.setattr(curves, "COMPLETIONS", (1, 2))
         patch.setattr(curves, "LOG_ODDS", (-2.0, 0.0))
         patch.setattr(curves, "MAP_SIDES", (400, 500))
@@ -42,9 +45,12 @@ def found(checkpoint: Path) -> dict:
             "--runs",
             1,
             "--no-peers",
+            "--full-size",
+            1,
         ]
-        assert main(["benchmark", "--json", "--png", str(picture), *map(str, arguments)]) == 0
-    (line,) = lines
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            assert main(["benchmark", "--json", "--png", str(picture), *map(str, arguments)]) == 0
+    (line,) = printed.getvalue().splitlines()
     assert picture.stat().st_size > 10_000
     return json.loads(line)
 
@@ -84,6 +90,37 @@ def test_ours_and_the_straightforward_way_stand_side_by_side(found: dict) -> Non
     assert found["peers"] == {}
 
 
+def test_the_first_prediction_after_warm_up_stands_beside_the_tenth(found: dict) -> None:
+    assert len(found["after_warm_up"]) == 10
+    text = report.text(found)
+    for place in (0, -1):
+        assert all(value > 0 for value in found["after_warm_up"][place].values())
+        assert f"{found['after_warm_up'][place]['ms']:.1f} ms" in text
+
+
+def test_the_papers_token_model_is_measured_at_its_full_size(found: dict) -> None:
+    whole, text = found["full_size"], report.text(found)
+    assert [name.partition(",")[0] for name in whole["times"]] == ["encoder", "encoder", "decode", "decode"]
+    assert len(whole["ratios"]) == 2
+    assert "2 completions of 1 segments" in whole["note"]
+    assert whole["note"] in text
+    assert all(f"{times['median_ms']:.1f}" in text for times in whole["times"].values())
+
+
+def test_a_network_of_the_papers_family_is_measured(tmp_path: Path) -> None:
+    network = small_network("resnet", levels=256, vocabulary=259, image_cells=128, max_segments=3)
+    path = tmp_path / "paper.safetensors"
+    save_checkpoint(path, network.state_dict(), network.config)
+    predictor = DistancePredictor.from_checkpoint(
+        path, device="cpu", settings=PredictorSettings(completions=2)
+    )
+    measured = run.measure(predictor, 1, with_peers=False)
+    assert {*STAGES} - {"message to grid", "message fill"} <= set(measured["stages"])
+    assert any("token by token with KV cache" in name for name in measured["straightforward"])
+    assert "full_size" not in measured
+    assert "opcodes folded" in report.text(measured)
+
+
 def test_curves_have_all_their_points(found: dict) -> None:
     points = found["curves"]
     assert [point["completions"] for point in points["completions"]] == [1, 2]
@@ -99,7 +136,10 @@ def test_the_text_has_every_number(found: dict) -> None:
     assert f"{found['stages']['decode']['median_ms']:.1f}" in text
 
 
-@pytest.mark.parametrize("wrong", [["--runs", "0"], ["--png", "/no/such/folder/a.png"], ["--precision", "x"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [["--runs", "0"], ["--full-size", "101"], ["--png", "/no/such/folder/a.png"], ["--precision", "x"]],
+)
 def test_bad_input_is_one_line(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["benchmark", *wrong]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

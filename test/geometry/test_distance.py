@@ -22,6 +22,7 @@ from floorgent_ros.geometry.distance import (
     reach_probability,
     spread,
     start_cell,
+    summarise,
 )
 from floorgent_ros.geometry.grid import CELL_M
 from floorgent_ros.geometry.raster import rasterise
@@ -307,6 +308,21 @@ def test_without_infinities_median_and_spread_are_the_usual_ones(fields):
 )
 def test_spread_is_infinite_where_its_upper_end_is(values, wanted):
     assert spread(np.array(values, float)) == pytest.approx(wanted)
+
+
+@unhurried
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(1, 13), st.integers(1, 5), st.integers(1, 7)),
+        elements=st.one_of(st.floats(0, 50), st.sampled_from((0.0, 1.5, INF))),
+    )
+)
+def test_summarised_at_once_they_are_the_same_to_the_bit(fields):
+    found = summarise(fields)
+    assert np.array_equal(found.median, median(fields))
+    assert np.array_equal(found.spread, spread(fields))
+    assert np.array_equal(found.reach, reach_probability(fields))
 
 
 def test_reach_probability_counts_completions():

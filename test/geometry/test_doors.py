@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
-from floorgent_ros.geometry.distance import blocked, distance_field
-from floorgent_ros.geometry.doors import REGION_M2, _cheapest, door_cells, open_doors
+from floorgent_ros.geometry.distance import DIAGONAL, blocked, dilate, distance_field, start_cell
+from floorgent_ros.geometry.doors import REGION_M2, ROUNDS, Ways, _cheapest, _ways, door_cells, open_doors
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, Window
 from floorgent_ros.geometry.raster import rasterise_metres
 
@@ -49,7 +49,7 @@ def at(field, x, y):
 def test_a_region_that_predicted_walls_shut_off_is_reached_through_one_door():
     walls, states = box(-5.0, 5.0), unseen()
     assert np.isinf(at(distances(walls, states), 10.0, 0.0))
-    opened = open_doors(walls, states, WINDOW, RADIUS, 20.0)
+    opened = open_doors(walls, Ways.of(states, RADIUS), WINDOW, 20.0)
     free = distances(NOWHERE, states)
     field = distances(opened, states)
     assert np.isfinite(at(field, 10.0, 0.0))
@@ -64,9 +64,9 @@ def test_a_detour_above_the_bound_is_opened_and_a_shorter_one_stays():
     walls, states = metres((3.0, -8.0, 3.0, 8.0)), unseen()
     plain = at(distances(walls, states), 4.0, 0.0)
     detour = plain - 4.0
-    kept = open_doors(walls, states, WINDOW, RADIUS, detour + 3.0)
+    kept = open_doors(walls, Ways.of(states, RADIUS), WINDOW, detour + 3.0)
     assert np.array_equal(kept, walls)
-    opened = open_doors(walls, states, WINDOW, RADIUS, detour - 4.0)
+    opened = open_doors(walls, Ways.of(states, RADIUS), WINDOW, detour - 4.0)
     assert at(distances(opened, states), 4.0, 0.0) < 5.0
 
 
@@ -74,7 +74,7 @@ def test_what_is_observed_stays_shut():
     states = unseen()
     states[rasterise_metres(box(-5.0, 5.0), WINDOW)] = OCCUPIED
     walls = box(-3.0, 3.0)
-    opened = open_doors(walls, states, WINDOW, RADIUS, 20.0)
+    opened = open_doors(walls, Ways.of(states, RADIUS), WINDOW, 20.0)
     assert len(opened) > len(walls)
     field = distances(opened, states)
     assert np.isfinite(at(field, 4.0, 0.0))
@@ -87,7 +87,7 @@ def test_the_way_with_fewer_walls_is_opened():
     walls = np.concatenate(
         [box(-5.0, 5.0), metres((6.5, -5.0, 6.5, 5.0), (8.0, -5.0, 8.0, 5.0), (5.0, 5.0, 8.0, 5.0))]
     )
-    opened = open_doors(walls, states, WINDOW, RADIUS, 30.0)
+    opened = open_doors(walls, Ways.of(states, RADIUS), WINDOW, 30.0)
     lost = rasterise_metres(walls, WINDOW) & ~rasterise_metres(opened, WINDOW)
     columns = np.flatnonzero(lost.any(0))
     assert (columns < WINDOW.to_cell(np.array([4.0, 0.0]))[0]).all()
@@ -101,17 +101,17 @@ def test_a_closet_stays_shut():
         (8.0, 0.0, 8.0, side),
         (8.0 + side, 0.0, 8.0 + side, side),
     )
-    assert open_doors(walls, unseen(), WINDOW, RADIUS, 20.0) is walls
+    assert open_doors(walls, Ways.of(unseen(), RADIUS), WINDOW, 20.0) is walls
 
 
 @pytest.mark.parametrize("walls", [NOWHERE, metres((3.0, 3.0, 6.0, 3.0))])
 def test_walls_in_nobodys_way_are_returned_as_they_are(walls):
-    assert open_doors(walls, unseen(), WINDOW, RADIUS, 20.0) is walls
+    assert open_doors(walls, Ways.of(unseen(), RADIUS), WINDOW, 20.0) is walls
 
 
 def test_a_robot_without_an_open_cell_opens_nothing():
     states = np.full((256, 256), OCCUPIED, np.int8)
-    assert open_doors(box(-5.0, 5.0), states, WINDOW, RADIUS, 20.0).shape == (4, 2, 2)
+    assert open_doors(box(-5.0, 5.0), Ways.of(states, RADIUS), WINDOW, 20.0).shape == (4, 2, 2)
 
 
 @settings(max_examples=15, deadline=None)
@@ -122,10 +122,96 @@ def test_no_region_is_left_that_only_predicted_walls_shut_off(seed, count):
     ends[::2, 3], ends[1::2, 2] = ends[::2, 1], ends[1::2, 0]
     walls = WINDOW.to_frame(ends.reshape(-1, 2, 2) + 0.5).astype(np.float32)
     states = unseen()
-    opened = open_doors(walls, states, WINDOW, RADIUS, 20.0)
+    opened = open_doors(walls, Ways.of(states, RADIUS), WINDOW, 20.0)
     before, after = rasterise_metres(walls, WINDOW), rasterise_metres(opened, WINDOW)
-    assert np.array_equal(after, before & ~door_cells(states, before, RADIUS, 20.0))
-    assert door_cells(states, after, RADIUS, 20.0).sum() == 0  # nothing is left to open
+    assert np.array_equal(after, before & ~door_cells(Ways.of(states, RADIUS), before, 20.0))
+    assert door_cells(Ways.of(states, RADIUS), after, 20.0).sum() == 0  # nothing is left to open
+
+
+def plain_door_cells(states, predicted, inflation_radius_m, detour_m):
+    """`door_cells` as it reads: everything computed anew for every completion and in every round."""
+    fixed, left = dilate(states == OCCUPIED, inflation_radius_m), predicted.copy()
+    open_ways = None
+    for _ in range(ROUNDS):
+        margin = dilate(left, inflation_radius_m) & (states != FREE) & ~fixed
+        start = start_cell(fixed | margin)
+        if start is None:
+            break
+        if open_ways is None:
+            open_ways = distance_field(fixed, start)
+        plain = distance_field(fixed | margin, start)
+        longer = np.isfinite(open_ways) & ~margin & (plain > open_ways + detour_m)
+        if longer.sum() < REGION_M2 / CELL_M**2:
+            break
+        ways = _ways(fixed, margin, left, plain / CELL_M, start, detour_m / CELL_M)
+        if not ways.any():
+            break
+        left &= ~dilate(ways & margin, inflation_radius_m)
+    return predicted & ~left
+
+
+def scene(seed):
+    """Observed walls in a seen disc, free but for them, and several completions, one over the viewpoint."""
+    rng = np.random.default_rng(seed)
+
+    def walls(count):
+        ends = rng.integers(40, 216, (count, 4))
+        ends[::2, 3], ends[1::2, 2] = ends[::2, 1], ends[1::2, 0]
+        return rasterise_metres(WINDOW.to_frame(ends.reshape(-1, 2, 2) + 0.5), WINDOW)
+
+    rows, columns = np.indices((256, 256)) - 128
+    disc = rows**2 + columns**2 < rng.integers(2, 60) ** 2
+    states = np.where(disc, FREE, UNKNOWN).astype(np.int8)
+    states[disc & walls(4)] = OCCUPIED
+    if seed % 4 == 3:
+        states[:] = UNKNOWN  # predicted walls may stand on the viewpoint, so that the search starts beside it
+    completions = [walls(count) for count in (0, 3, 8, 14)]
+    completions[-1] |= rasterise_metres(box(-1.0, 0.0), WINDOW)
+    return states, completions
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_all_completions_share_is_computed_once_and_changes_nothing(seed):
+    states, completions = scene(seed)
+    ways = Ways.of(states, RADIUS)
+    found = [door_cells(ways, predicted, 5.0) for predicted in completions]
+    expected = [plain_door_cells(states, predicted, RADIUS, 5.0) for predicted in completions]
+    assert all(map(np.array_equal, found, expected))
+    assert any(cells.any() for cells in found) or seed not in (3, 7)
+
+
+def slow_cheapest(cost, row, column, dearest):
+    """`_cheapest` cell by cell, its levels plain lists: among equals the order of finding counts."""
+    total, previous = np.full(cost.shape, np.inf), np.full(cost.size, -1)
+    total[row, column] = 0.0
+    levels, level = {0: [(row, column)]}, 0
+    while levels:
+        for r, c in reversed(levels.pop(level, [])):
+            here = total[r, c]
+            if here < level:
+                continue
+            for dr, dc in np.ndindex(3, 3):
+                y, x = r + dr - 1, c + dc - 1
+                if (dr, dc) == (1, 1) or not (0 <= y < cost.shape[0] and 0 <= x < cost.shape[1]):
+                    continue
+                reached = here + cost[y, x] * (DIAGONAL if dr != 1 and dc != 1 else 1.0)
+                before = total[y, x]
+                if reached < before:
+                    total[y, x], previous[y * cost.shape[1] + x] = reached, r * cost.shape[1] + c
+                    if before >= int(reached) + 1:
+                        levels.setdefault(int(reached), []).append((y, x))
+        level += 1
+    return total, previous
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_cheapest_ways_are_those_found_cell_by_cell_also_among_equals(seed):
+    rng = np.random.default_rng(seed)
+    cost = np.where(rng.random((17, 12)) < 0.2, np.inf, rng.choice([1.0, 4.0, 64.0], (17, 12)))
+    found, expected = _cheapest(cost, 8, 5, 64.0), slow_cheapest(cost, 8, 5, 64.0)
+    assert np.array_equal(found[0], expected[0])
+    assert np.array_equal(found[1], expected[1])
 
 
 @settings(max_examples=15, deadline=None)

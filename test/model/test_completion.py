@@ -14,7 +14,7 @@ from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.geometry.observation import observe
 from floorgent_ros.geometry.segments import to_metres
 from floorgent_ros.model.checkpoint import load_checkpoint, save_checkpoint
-from floorgent_ros.model.completion import complete, observed_levels
+from floorgent_ros.model.completion import SequenceSampler, observed_levels
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import Nucleus
@@ -57,12 +57,13 @@ def test_the_observed_walls_are_those_of_the_map_and_come_back_as_the_prompt(yaw
     network = SequenceNet(replace(CONFIG, observation="none")).eval()
     levels = observed_levels(network, observation)
     assert len(levels) >= 4
-    drawn = complete(network, observation, 2, 0, Nucleus())
+    sampler = SequenceSampler(network)
+    drawn = sampler(observation, 2, 0)
     assert len(drawn) == 2
     for cells in drawn:
         for x, y in to_metres(cells[:4], observation.frame).reshape(-1, 2):
             assert distance_to(room_walls(grid), (x, y)).min() < 0.3
-    (second,) = complete(network, observation, 1, 0, Nucleus(), first=1)
+    (second,) = sampler.draw(sampler.look(observation), 1, 0, Nucleus(), first=1)
     assert np.array_equal(second, drawn[1])
 
 
@@ -73,7 +74,7 @@ def test_an_image_model_sees_its_nearest_segments(monkeypatch):
     seen = []
     encode = network.encoder.forward
     monkeypatch.setattr(network.encoder, "forward", lambda image: seen.append(image) or encode(image))
-    complete(network, observation, 1, 0, Nucleus())
+    SequenceSampler(network)(observation, 1, 0)
     expected = CONFIG.frame.image(observed_levels(network, observation)[:4], CONFIG.image_cells)
     assert torch.equal(seen[0][0], torch.from_numpy(expected))
     assert expected.sum() > 20
@@ -95,10 +96,12 @@ def test_the_predictor_runs_a_checkpoint_of_the_papers_family(tmp_path):
     assert np.isfinite(field.distance[128, 128])
     assert np.isnan(field.distance).any()  # observed walls
     assert "paper.safetensors" in predictor.description
+    assert "opcodes folded" in predictor.description
+    assert predictor.sampler.fastest.milliseconds.keys() == {"encoder", "decode"}
 
 
 def test_a_map_without_walls_is_no_obstacle():
     grid = OccupancyMap(np.zeros((40, 40), np.int8), 0.05)
     network = SequenceNet(CONFIG).eval()
-    drawn = complete(network, observe(grid, (1.0, 1.0)), 2, 0, Nucleus())
+    drawn = SequenceSampler(network)(observe(grid, (1.0, 1.0)), 2, 0)
     assert all(cells.shape[1:] == (4,) for cells in drawn)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from paper_models import KINDS, random_batch, small_network, talkative
 
+from floorgent_ros.benchmark.straightforward import TokenByToken
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.model.paper.sampling import GREEDY, Given, beam_search, draw
 from floorgent_ros.model.sampling import Nucleus
@@ -25,20 +26,22 @@ def given_for(network, samples=1, prompt=0, seed=0):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("prompt", [0, 7])
-def test_cached_logits_are_the_uncached_ones(kind, prompt):
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_cached_logits_are_the_uncached_ones(kind, prompt, at_once):
     network = small_network(kind)
     batch = random_batch(network.config, [5, 5])
     tokens = network.vocabulary.encode(batch.levels, batch.lengths)
     with torch.inference_mode():
         context = network.context(batch.image)
         expected = network.decoder(tokens, context)
-        state = network.decoder.begin(2, tokens.shape[1], context)
-        found = [network.decoder.advance(tokens[:, :prompt], state)]
-        found += [
-            network.decoder.advance(tokens[:, index : index + 1], state)
-            for index in range(prompt, tokens.shape[1] - 1)
-        ]
-    torch.testing.assert_close(torch.stack(found, 1), expected[:, prompt:], rtol=1e-4, atol=1e-4)
+        state = network.decoder.begin(2, tokens.shape[1], network.decoder.remember(context))
+        found = [network.decoder.extend(tokens[:, :prompt], state, 1)]
+        place = prompt
+        while place < tokens.shape[1] - 1:
+            step = tokens[:, place : min(place + at_once, tokens.shape[1] - 1)]
+            found.append(network.decoder.extend(step, state, step.shape[1]))
+            place += at_once
+    torch.testing.assert_close(torch.cat(found, 1), expected[:, prompt:], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,6 +69,44 @@ def test_a_prompt_is_kept_and_completed(kind):
     assert len({levels.tobytes() for levels in drawn}) > 1
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("samples", "prompt"), [(1, 0), (3, 0), (1, 2), (3, 2)])
+def test_the_same_sequences_as_token_by_token(kind, samples, prompt):
+    """Folded steps, shared images and prompts, rows that are left out: nothing of it changes a sample."""
+    lengths = set()
+    for seed in range(3):
+        network = small_network(kind, seed)
+        given = given_for(network, samples, prompt, seed)
+        found = draw(network, 8, seed, given=given, nucleus=PLAIN, first=3)
+        plain = TokenByToken(network)
+        expected = plain.draw(plain.look(given), 8, seed, PLAIN, first=3)
+        assert len(found) == len(expected)
+        assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+        lengths |= {len(levels) for levels in found}
+    assert len(lengths) > 1  # rows have left the batch
+
+
+def test_what_is_known_beforehand_costs_no_step(monkeypatch):
+    """Four steps a segment instead of six; a prompt once; rows only of unfinished sequences."""
+    network = small_network("resnet", 1)
+    given, widths = given_for(network, prompt=2), []
+    extend = network.decoder.extend
+    monkeypatch.setattr(
+        network.decoder, "extend", lambda t, *rest: widths.append(tuple(t.shape)) or extend(t, *rest)
+    )
+    drawn = draw(network, 8, 1, given=given, nucleus=PLAIN)
+    own = [len(levels) - 2 for levels in drawn]
+    assert 0 < sum(own) < 8 * 3
+    assert widths[0] == (1, 11)  # the prompt but for its last token
+    expected = []
+    for place in range(max(own) + 1):
+        going = [sum(n >= place + later for n in own) for later in (0, 1)]
+        expected += [(going[0], 2)] + ([(going[1], 1), (going[1], 2), (going[1], 1)] if going[1] else [])
+    if max(own) == 3:  # the longest sequences have no stop
+        expected = expected[:-1]
+    assert widths[1:] == expected
+
+
 @pytest.mark.parametrize("kind", ["tokens", "segments with image"])
 def test_draws_depend_on_the_seed_and_not_on_their_number(kind):
     network = talkative(small_network(kind))
@@ -84,7 +125,7 @@ def test_the_draws_follow_the_distribution():
     """Frequencies of the first x of many draws against the model's own probabilities."""
     network = small_network("no opcodes", seed=3)
     state = network.decoder.begin(1, 30, None)
-    logits = network.decoder.advance(torch.zeros(1, 0, dtype=torch.int64), state)
+    logits = network.decoder.extend(torch.zeros(1, 0, dtype=torch.int64), state, 1)[:, 0]
     mask = network.vocabulary.allowed(0, torch.zeros(1, 0, dtype=torch.int64))
     expected = logits.masked_fill(~mask, -torch.inf).softmax(-1)[0, 3:].detach().numpy()
     drawn = draw(network, 3000, seed=0, nucleus=PLAIN)

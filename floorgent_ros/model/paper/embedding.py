@@ -18,9 +18,9 @@ SHORTEST_WAVE = 4.0  # entries
 def start_as_waves(embedding: nn.Embedding) -> None:
     """Let an embedding of ordered entries (levels, positions) start so that neighbours resemble each other.
 
-    Sine and cosine of each entry's number, wavelengths from 4 entries to twice their count, projected at random so
-    that embeddings that are summed do not overlap. The entries are learned from there; from noise they take
-    several times the samples.
+    Sine and cosine of each entry's number, wavelengths from 4 entries to twice their count, projected at
+    random so that embeddings that are summed do not overlap. The entries are learned from there; from noise
+    they take several times the samples.
     """
     count, width = embedding.weight.shape
     pairs = max(1, width // 4)

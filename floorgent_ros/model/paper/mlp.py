@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.embedding import TokenEmbedding
+from floorgent_ros.model.trunk import KeyValue
 
 
 class MlpLayer(nn.Module):
@@ -43,6 +44,18 @@ class MlpState:
     inputs: Tensor
     index: int = 0
 
+    def spread(self, times: int) -> None:
+        """Go on with `times` copies of each sequence, side by side."""
+        self.inputs = self.inputs.repeat_interleave(times, 0)
+
+    def keep(self, rows: list[int]) -> None:
+        """Go on with sequences `rows` alone."""
+        self.inputs = self.inputs[rows]
+
+    def reorder(self, rows: Tensor) -> None:
+        """Go on with sequences `rows` (N,) of the N, each any number of times: beam search."""
+        self.inputs = self.inputs[rows]
+
 
 class MlpDecoder(nn.Module):
     """Logits of the next token from the last `window` inputs; the same interface as `TokenDecoder`."""
@@ -64,20 +77,21 @@ class MlpDecoder(nn.Module):
         windows = torch.cat([before, x], 1).unfold(1, self.window, 1)  # (B, T, E, N_w)
         return self._logits(windows.transpose(2, 3))
 
-    def begin(self, count: int, length: int, context: Tensor | None = None) -> MlpState:  # noqa: ARG002
+    def remember(self, context: Tensor | None) -> list[KeyValue] | None:  # noqa: ARG002
+        """Nothing: there is no image."""
+        return None
+
+    def begin(self, count: int, length: int, cross: object = None) -> MlpState:  # noqa: ARG002
         """Nothing but start vectors yet."""
         return MlpState(self.embedding.start.expand(count, self.window, -1))
 
-    def advance(self, tokens: Tensor, state: MlpState) -> Tensor:
-        """Put the next (N, k) tokens in → (N, V) logits of the one after."""
+    def extend(self, tokens: Tensor, state: MlpState, last: int) -> Tensor:
+        """Put the next (N, k) tokens in → (N, last, V) logits, as `TokenDecoder.extend`."""
         x = self.embedding(tokens, state.index)
-        state.inputs = torch.cat([state.inputs, x], 1)[:, -self.window :]
+        inputs = torch.cat([state.inputs, x], 1)[:, -(self.window + last - 1) :]
+        state.inputs = inputs[:, -self.window :]
         state.index += tokens.shape[1]
-        return self._logits(state.inputs)
-
-    def reorder(self, state: MlpState, rows: Tensor) -> None:
-        """Continue with sequences `rows` (N,) of the N, in place."""
-        state.inputs = state.inputs[rows]
+        return self._logits(inputs.unfold(1, self.window, 1).transpose(2, 3))
 
     def _logits(self, windows: Tensor) -> Tensor:
         """(…, N_w, E) → (…, V)."""

@@ -1,12 +1,17 @@
 """Drawing floor plans (section IV-C): from nothing, a prompt of segments or an image; and beam search.
 
 Only grammatical sequences are drawn: what may not follow is masked before the draw. Every sequence stops by
-itself. A prompt goes through the network once and stays in the cache.
+itself. Images and prompts go through the network once, however many sequences are drawn from them.
+
+There are fewer steps than tokens: `line` is certain and goes in together with the token before it. So does
+`move`; where `stop` is drawn in its place the sequence is over, and nobody reads what followed. Sequences
+that are finished leave the batch. All this changes no more than rounding.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +20,9 @@ from torch import Tensor
 
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.model.paper.network import SequenceNet
-from floorgent_ros.model.paper.vocabulary import STOP
+from floorgent_ros.model.paper.vocabulary import LINE, STOP
 from floorgent_ros.model.sampling import Nucleus
+from floorgent_ros.model.trunk import KeyValue
 
 Levels = NDArray[np.int64]
 GREEDY = Nucleus(top_k=1)
@@ -39,7 +45,33 @@ class Given:
         return 1 if known is None else len(known)
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What drawing needs of `Given`: the images' keys and values (B, …) by layer, (B, k) prompt tokens."""
+
+    cross: list[KeyValue] | None
+    prompt: Tensor
+
+
 @torch.inference_mode()
+def look(network: SequenceNet, given: Given) -> Seen:
+    """Encode images and prompts, once for all that is drawn from them.
+
+    Raises `ConfigError` for a network that needs an image and gets none, and the other way round.
+    """
+    config, device = network.config, next(network.parameters()).device
+    if (given.images is None) != (config.observation == "none"):
+        needs = "needs an image" if given.images is None else "takes no image"
+        raise ConfigError(f"the network's observation is {config.observation!r}: it {needs}")
+    images = torch.zeros(given.size, 0, 0) if given.images is None else torch.from_numpy(given.images)
+    prompt = np.zeros((given.size, 0, 4), np.int64) if given.prompt is None else given.prompt
+    if prompt.shape[1] >= config.max_segments:
+        raise ConfigError(f"a prompt of {prompt.shape[1]} segments: use fewer than {config.max_segments}")
+    lengths = torch.full((given.size,), prompt.shape[1])
+    tokens = network.vocabulary.encode(torch.from_numpy(prompt), lengths)[:, :-1].to(device)
+    return Seen(network.decoder.remember(network.context(images.to(device))), tokens)
+
+
 def draw(
     network: SequenceNet,
     count: int,
@@ -54,24 +86,95 @@ def draw(
     Sequence k of a sample, counted from `first`, depends on the seed, its sample's place and k, not on count.
     Raises `ConfigError` for a network that needs an image and gets none.
     """
-    given = given or Given()
-    context, tokens = _begin(network, given, count)
-    vocabulary, nucleus = network.vocabulary, nucleus or Nucleus()
-    length = vocabulary.per_segment * network.config.max_segments
-    uniform = _uniforms(given.size, range(first, first + count), length + 1, seed).to(tokens.device)
-    state = network.decoder.begin(len(tokens), length, context)
-    logits = network.decoder.advance(tokens, state)  # type: ignore[arg-type]
-    alive = torch.ones(len(tokens), dtype=torch.bool, device=tokens.device)
-    while tokens.shape[1] < length:
-        index = tokens.shape[1]
-        logits = logits.masked_fill(~vocabulary.allowed(index, tokens), -torch.inf)
-        chosen = torch.where(alive, nucleus.pick(logits, uniform[index]), STOP)
-        alive = alive & (chosen != STOP)
-        tokens = torch.cat([tokens, chosen[:, None]], 1)
-        if not bool(alive.any()):
-            break
-        logits = network.decoder.advance(chosen[:, None], state)  # type: ignore[arg-type]
-    return [vocabulary.decode(row).numpy() for row in tokens.cpu()]
+    return draw_from(network, look(network, given or Given()), count, seed, nucleus=nucleus, first=first)
+
+
+@torch.inference_mode()
+def draw_from(
+    network: SequenceNet,
+    seen: Seen,
+    count: int,
+    seed: int,
+    *,
+    nucleus: Nucleus | None = None,
+    first: int = 0,
+    segments: int | None = None,
+) -> list[Levels]:
+    """As `draw`, of what was looked at; segments: at most so many, by default as many as the network can.
+
+    Fewer steps than tokens, the same sequences up to rounding: a token that is certain goes in together with
+    the one before it, and so does `move`, which nobody reads where `stop` is drawn in its place. What is
+    finished leaves the batch.
+    """
+    length = network.vocabulary.per_segment * (segments or network.config.max_segments)
+    numbers = uniforms(len(seen.prompt), range(first, first + count), length, seed)
+    drawn = Drawing(network, seen, numbers, nucleus or Nucleus()).run()
+    return [network.vocabulary.decode(row).numpy() for row in drawn.cpu()]
+
+
+class Drawing:
+    """Sequences that are drawn together, in the rows of a batch that finished ones leave."""
+
+    def __init__(self, network: SequenceNet, seen: Seen, numbers: Tensor, nucleus: Nucleus) -> None:
+        """numbers: uniforms (T, B · count) for T tokens."""
+        self.decoder, self.vocabulary, self.nucleus = network.decoder, network.vocabulary, nucleus
+        self.numbers = numbers.to(seen.prompt.device)
+        samples, self.index = seen.prompt.shape  # of the next token
+        length, batch = self.numbers.shape
+        state: Any = self.decoder.begin(samples, length, seen.cross)
+        if self.index > 0:
+            self.decoder.extend(seen.prompt[:, :-1], state, 1)
+        state.spread(batch // samples)
+        self.state = state
+        self.tokens = seen.prompt.new_full((batch, length), STOP)
+        self.tokens[:, : self.index] = seen.prompt.repeat_interleave(batch // samples, 0)
+        self.rows = torch.arange(batch, device=seen.prompt.device)  # of `tokens` that are unfinished
+
+    def run(self) -> Tensor:
+        """Draw until all have stopped or no token is left; (B · count, T) tokens, stops after the end."""
+        while self.index < self.tokens.shape[1] and len(self.rows) > 0:
+            self._step()
+        return self.tokens
+
+    def _step(self) -> None:
+        """Put the latest token in and draw the next, or the next two where the first may be foreseen."""
+        latest = self.tokens[self.rows, max(self.index - 1, 0) : self.index]
+        foreseen = self.vocabulary.foreseen(self.index)
+        if foreseen is None:
+            self._put(self._pick(self.decoder.extend(latest, self.state, 1)[:, 0]))
+            return
+        ahead = latest.new_full((len(latest), 1), foreseen)
+        before, after = self.decoder.extend(torch.cat([latest, ahead], 1), self.state, 2).unbind(1)
+        kept = self._put(ahead[:, 0] if foreseen == LINE else self._pick(before))
+        if kept:
+            self._put(self._pick(after if len(kept) == len(after) else after[kept]))
+
+    def _pick(self, logits: Tensor) -> Tensor:
+        """(n, V) logits of the unfinished sequences' next tokens → (n,) tokens."""
+        allowed = self.vocabulary.allowed(self.index, self.tokens[self.rows, : self.index])
+        return self.nucleus.pick(
+            logits.masked_fill(~allowed, -torch.inf), self.numbers[self.index, self.rows]
+        )
+
+    def _put(self, chosen: Tensor) -> list[int]:
+        """Write the next tokens (n,); which of the rows go on, in the order that they have from now on."""
+        self.tokens[self.rows, self.index] = chosen
+        kept = list(range(len(chosen)))
+        if self.vocabulary.may_stop(self.index):
+            going = (chosen != STOP).tolist()
+            kept = _moved_up(going)
+            if len(kept) < len(going):
+                self.state.keep(kept)
+                self.rows = self.rows[kept]
+        self.index += 1
+        return kept
+
+
+def _moved_up(going: list[bool]) -> list[int]:
+    """The rows that go on, the last ones in the places of finished ones, the rest where they are."""
+    kept = sum(going)
+    late = [row for row in range(kept, len(going)) if going[row]]
+    return [row if going[row] else late.pop() for row in range(kept)]
 
 
 @torch.inference_mode()
@@ -84,11 +187,11 @@ def beam_search(network: SequenceNet, width: int, *, given: Given | None = None)
     given = given or Given()
     if given.size != 1:
         raise ConfigError(f"beam search of {given.size} samples: give one at a time")
-    context, tokens = _begin(network, given, width)
-    vocabulary = network.vocabulary
+    seen, vocabulary, decoder = look(network, given), network.vocabulary, network.decoder
+    tokens = seen.prompt.expand(width, -1)
     length = vocabulary.per_segment * network.config.max_segments
-    state = network.decoder.begin(width, length, context)
-    logits = network.decoder.advance(tokens, state)  # type: ignore[arg-type]
+    state: Any = decoder.begin(width, length, seen.cross)
+    logits = decoder.extend(tokens, state, 1)[:, 0]
     nats = torch.full((width,), torch.inf, device=tokens.device)
     nats[0] = 0.0  # beam 0 is the greedy one; the others are copies of it until they part
     best: tuple[float, Tensor] = (float("inf"), tokens[0])
@@ -105,8 +208,8 @@ def beam_search(network: SequenceNet, width: int, *, given: Given | None = None)
         nats = nats.masked_fill(stopped, torch.inf)
         if float(nats.min()) >= best[0]:  # nothing that goes on can become likelier
             break
-        network.decoder.reorder(state, rows)  # type: ignore[arg-type]
-        logits = network.decoder.advance(chosen[:, None], state)  # type: ignore[arg-type]
+        state.reorder(rows)
+        logits = decoder.extend(chosen[:, None], state, 1)[:, 0]
     if float(nats.min()) < best[0]:  # ran to the longest sequence, which needs no stop
         best = (float(nats.min()), tokens[int(nats.argmin())])
     return vocabulary.decode(best[1].cpu()).numpy(), best[0]
@@ -126,25 +229,7 @@ def _extend(nats: Tensor, step: Tensor, width: int, greedy: bool) -> tuple[Tenso
     return torch.div(index, size, rounding_mode="floor"), index % size, found
 
 
-def _begin(network: SequenceNet, given: Given, count: int) -> tuple[Tensor | None, Tensor]:
-    """Context (B · count, S, E) and prompt tokens (B · count, k)."""
-    config, device = network.config, next(network.parameters()).device
-    if (given.images is None) != (config.observation == "none"):
-        needs = "needs an image" if given.images is None else "takes no image"
-        raise ConfigError(f"the network's observation is {config.observation!r}: it {needs}")
-    images = torch.zeros(given.size, 0, 0) if given.images is None else torch.from_numpy(given.images)
-    context = network.context(images.to(device))
-    prompt = np.zeros((given.size, 0, 4), np.int64) if given.prompt is None else given.prompt
-    if prompt.shape[1] >= config.max_segments:
-        raise ConfigError(f"a prompt of {prompt.shape[1]} segments: use fewer than {config.max_segments}")
-    lengths = torch.full((given.size,), prompt.shape[1])
-    tokens = network.vocabulary.encode(torch.from_numpy(prompt), lengths)[:, :-1].to(device)
-    if context is not None:
-        context = context.repeat_interleave(count, 0)
-    return context, tokens.repeat_interleave(count, 0)
-
-
-def _uniforms(samples: int, indices: range, steps: int, seed: int) -> Tensor:
+def uniforms(samples: int, indices: range, steps: int, seed: int) -> Tensor:
     """(steps, samples · len(indices)) numbers in [0, 1)."""
     draws = [
         np.random.default_rng((seed, sample, index)).random(steps, np.float32)

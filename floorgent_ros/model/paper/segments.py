@@ -8,6 +8,7 @@ probability one, so bits per token can be compared.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,20 +19,36 @@ from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
 from floorgent_ros.model.paper.tokens import trunk_of
 from floorgent_ros.model.paper.vocabulary import COORDINATES, FIRST, LENGTH, LINE, MOVE, STOP
-from floorgent_ros.model.trunk import Cache, KeyValue
+from floorgent_ros.model.trunk import KeyValue, TrunkState
 
 NEVER = -1e4  # logit of what cannot be; float16 holds it
 
 
 @dataclass
-class SegmentState:
-    """What sampling keeps: cross-attention, cache, head state (N, E), this segment's tokens, count of all."""
+class SegmentState(TrunkState):
+    """What sampling keeps: the head's state (N, E), this segment's tokens, how many went in."""
 
-    cross: list[KeyValue] | None
-    cache: Cache
     head: Tensor
     tokens: Tensor
     index: int = 0
+
+    def spread(self, times: int) -> None:
+        """Go on with `times` copies of each sequence, side by side."""
+        super().spread(times)
+        self._own(lambda kept: kept.repeat_interleave(times, 0))
+
+    def keep(self, rows: list[int]) -> None:
+        """Go on with sequences `rows` alone, as `Cache.keep`."""
+        super().keep(rows)
+        self._own(lambda kept: kept[rows])
+
+    def reorder(self, rows: Tensor) -> None:
+        """Go on with sequences `rows` (N,) of the N, each any number of times: beam search."""
+        super().reorder(rows)
+        self._own(lambda kept: kept[rows])
+
+    def _own(self, change: Callable[[Tensor], Tensor]) -> None:
+        self.head, self.tokens = change(self.head), change(self.tokens)
 
 
 class SegmentDecoder(nn.Module):
@@ -79,18 +96,24 @@ class SegmentDecoder(nn.Module):
             logits[:, place::LENGTH, FIRST:] = found
         return logits
 
-    def begin(self, count: int, length: int, context: Tensor | None) -> SegmentState:
-        """Room for `count` sequences of at most `length` tokens; context: (count, S, E)."""
-        cross = None if context is None else self.trunk.context(context)
+    def remember(self, context: Tensor | None) -> list[KeyValue] | None:
+        """What cross-attention needs of images' vectors (B, S, E), once an image."""
+        return None if context is None else self.trunk.context(context)
+
+    def begin(self, count: int, length: int, cross: list[KeyValue] | None) -> SegmentState:
+        """Room for `count` sequences of at most `length` tokens; cross: of each, or of one image for all."""
         cache = self.trunk.cache(count, length // LENGTH + 2)
         none = torch.zeros(count, 0, dtype=torch.int64, device=self.start.device)
         return SegmentState(cross, cache, self.start.expand(count, -1), none)
 
-    def advance(self, tokens: Tensor, state: SegmentState) -> Tensor:
-        """Put the next (N, k) tokens in → (N, V) logits of the one after."""
-        count = len(tokens)
+    def extend(self, tokens: Tensor, state: SegmentState, last: int) -> Tensor:
+        """Put the next (N, k) tokens in → (N, last, V) logits, as `TokenDecoder.extend`.
+
+        Opcodes cost nothing here.
+        """
+        found = []
         if state.cache.filled == 0:
-            whole = tokens.shape[1] // LENGTH * LENGTH
+            count, whole = len(tokens), tokens.shape[1] // LENGTH * LENGTH
             rows = (
                 tokens[:, :whole].unflatten(1, (-1, LENGTH)) if whole else tokens.new_zeros(count, 0, LENGTH)
             )
@@ -98,16 +121,9 @@ class SegmentDecoder(nn.Module):
             x = torch.cat([self.start.expand(count, 1, -1), x], 1)
             state.head = self.trunk(x, state.cross, state.cache)[:, -1]
             state.index, tokens = whole, tokens[:, whole:]
-        logits = self._next(state) if tokens.shape[1] == 0 else None
-        for token in tokens.unbind(1):
-            logits = self._advance_one(token, state)
-        assert logits is not None  # noqa: S101 (one of the two lines above made it)
-        return logits
-
-    def reorder(self, state: SegmentState, rows: Tensor) -> None:
-        """Continue with sequences `rows` (N,) of the N, in place."""
-        state.cache.room = [(key[rows], value[rows]) for key, value in state.cache.room]
-        state.head, state.tokens = state.head[rows], state.tokens[rows]
+            found.append(self._next(state))
+        found += [self._advance_one(token, state) for token in tokens.unbind(1)]
+        return torch.stack(found[-last:], 1)
 
     def _advance_one(self, token: Tensor, state: SegmentState) -> Tensor:
         state.tokens = torch.cat([state.tokens, token[:, None]], 1)

@@ -9,15 +9,13 @@ from torch import Tensor, nn
 
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.embedding import TokenEmbedding
-from floorgent_ros.model.trunk import Cache, KeyValue, Trunk
+from floorgent_ros.model.trunk import KeyValue, Trunk, TrunkState
 
 
 @dataclass
-class TokenState:
-    """What sampling keeps of N sequences: cross-attention, the cache, and how many tokens went in."""
+class TokenState(TrunkState):
+    """What sampling keeps of N sequences, and how many tokens went in."""
 
-    cross: list[KeyValue] | None
-    cache: Cache
     index: int = 0
 
 
@@ -51,20 +49,22 @@ class TokenDecoder(nn.Module):
         logits: Tensor = self.out(self.trunk(self.embedding.shifted(tokens), cross))
         return logits
 
-    def begin(self, count: int, length: int, context: Tensor | None) -> TokenState:
-        """Room for `count` sequences of at most `length` tokens; context: (count, S, E)."""
-        cross = None if context is None else self.trunk.context(context)
+    def remember(self, context: Tensor | None) -> list[KeyValue] | None:
+        """What cross-attention needs of images' vectors (B, S, E), once an image."""
+        return None if context is None else self.trunk.context(context)
+
+    def begin(self, count: int, length: int, cross: list[KeyValue] | None) -> TokenState:
+        """Room for `count` sequences of at most `length` tokens; cross: of each, or of one image for all."""
         return TokenState(cross, self.trunk.cache(count, length + 1))
 
-    def advance(self, tokens: Tensor, state: TokenState) -> Tensor:
-        """Put the next (N, k) tokens in (k = 0 only at the very start) → (N, V) logits of the one after."""
+    def extend(self, tokens: Tensor, state: TokenState, last: int) -> Tensor:
+        """Put the next (N, k) tokens in (k = 0 only at the very start) → (N, last, V) logits.
+
+        The last of them are of the token after these k, the ones before of the tokens before it.
+        """
         x = self.embedding(tokens, state.index)
         if state.index == 0 and state.cache.filled == 0:
             x = torch.cat([self.embedding.start.expand(len(tokens), 1, -1), x], 1)
         state.index += tokens.shape[1]
-        logits: Tensor = self.out(self.trunk(x, state.cross, state.cache)[:, -1])
+        logits: Tensor = self.out(self.trunk(x, state.cross, state.cache)[:, -last:])
         return logits
-
-    def reorder(self, state: TokenState, rows: Tensor) -> None:
-        """Continue with sequences `rows` (N,) of the N, in place: beam search."""
-        state.cache.room = [(key[rows], value[rows]) for key, value in state.cache.room]

@@ -58,6 +58,14 @@ class Vocabulary:
         size = 3 if self.opcodes else 2
         return index % size + (3 - size), torch.div(index, size, rounding_mode="floor")
 
+    def foreseen(self, index: int) -> int | None:
+        """The token that stands at `index` for certain (line), or unless the sequence is over (move)."""
+        return {0: MOVE, 3: LINE}.get(index % LENGTH) if self.opcodes else None
+
+    def may_stop(self, index: int) -> bool:
+        """Whether a sequence may end at `index`."""
+        return index % self.per_segment == 0
+
     def allowed(self, index: int, before: Tensor) -> Tensor:
         """(N, size) bool: what may stand at `index` after the (N, index) tokens before it.
 
