@@ -207,7 +207,12 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
     lidar.add_argument("--completions", type=int, metavar="N", help="instead of the default number")
     lidar.add_argument("--seed", type=int, default=0, metavar="N", help="of viewpoints and completions")
     lidar.add_argument(
-        "--turn", type=float, default=0.0, metavar="DEG", help="turn the buildings in the map frame"
+        "--turn",
+        type=float,
+        nargs="+",
+        default=[0.0],
+        metavar="DEG",
+        help="turn the buildings in the map frame; several angles give a table of the ratios at each",
     )
     lidar.add_argument(
         "--reliability", type=Path, metavar="PNG", help="draw what reach probability and spread are worth"
@@ -217,6 +222,16 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
         type=float,
         metavar="M",
         help="judge the true unseen walls within M metres instead of a model",
+    )
+    lidar.add_argument(
+        "--peers",
+        type=Path,
+        nargs="*",
+        metavar="F",
+        help="judge inpainting networks beside the model (default of the checkpoints: the shipped ones)",
+    )
+    lidar.add_argument(
+        "--peer-threshold", type=float, metavar="P", help="wall probability of a wall, instead of the default"
     )
     _add_network(lidar)
     lidar.set_defaults(command=_evaluate_lidar)

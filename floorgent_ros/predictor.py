@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from floorgent_ros.config import ObservationSettings, PredictorSettings
-from floorgent_ros.errors import ConfigError
+from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.geometry import distance as distances
 from floorgent_ros.geometry.doors import Ways, open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
@@ -22,6 +22,7 @@ from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import Network, load_checkpoint
+from floorgent_ros.model.inpainting import Inpainter
 from floorgent_ros.model.memory import ThriftySampler
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import Nucleus
@@ -37,10 +38,11 @@ class Stopwatch:
 
     @contextlib.contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time the block as `stage`."""
+        """Time the block as `stage`, or as a further part of it."""
         begun = time.perf_counter()
         yield
-        self.milliseconds[stage] = 1e3 * (time.perf_counter() - begun)
+        spent = 1e3 * (time.perf_counter() - begun)
+        self.milliseconds[stage] = self.milliseconds.get(stage, 0.0) + spent
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,11 @@ class DistancePredictor:
         """
         chosen = _device(device)
         network, _ = load_checkpoint(path)
+        if isinstance(network, Inpainter):
+            raise CheckpointError(
+                f"{path}: architecture {network.config.architecture!r} draws no completions; give it to "
+                "`floorgent evaluate lidar --peers`, and here a FloorGenT checkpoint"
+            )
         network.to(chosen, _precision(precision, chosen))
         name = Path(path).name if path else "the shipped weights"
         return cls(network, name=name, settings=settings, observation=observation)
@@ -210,6 +217,32 @@ def distance_field_of(
     watch = watch or Stopwatch()
     with watch("rasterise"):
         rasters = np.stack([rasterise_metres(walls, observation.window) for walls in completions])
+    return field_of_rasters(
+        grid,
+        observation,
+        rasters,
+        completions,
+        inflation_radius_m=inflation_radius_m,
+        seed=seed,
+        horizon_m=horizon_m,
+        watch=watch,
+    )
+
+
+def field_of_rasters(
+    grid: OccupancyMap,
+    observation: Observation,
+    rasters: NDArray[np.bool_],
+    completions: list[NDArray[np.float32]],
+    *,
+    inflation_radius_m: float,
+    seed: int,
+    horizon_m: float,
+    watch: Stopwatch | None = None,
+) -> DistanceField:
+    """`distance_field_of` for completions that are drawn in the window already, rasters (N, 256, 256)."""
+    watch = watch or Stopwatch()
+    with watch("rasterise"):
         blocked = np.stack(
             [distances.blocked(observation.states, raster, inflation_radius_m) for raster in rasters]
         )

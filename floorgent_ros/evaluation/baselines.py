@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floorgent_ros.config import PredictorSettings
+from floorgent_ros.evaluation.costs import cheapest
 from floorgent_ros.geometry import distance as distances
-from floorgent_ros.geometry.grid import FREE, OCCUPIED
+from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN
 
+SURCHARGE = 0.13  # what a cell of unknown space costs more than a free one; the best on train
 SATURATION_M = 40.0  # protocol E4: longer is as bad as unreachable
 
 Field = NDArray[np.float64]
@@ -28,6 +30,17 @@ def unknown_is_wall(states: NDArray[np.int8]) -> Field:
     """The cautious planner: only what was seen free can be entered."""
     walls = distances.dilate(states == OCCUPIED, PredictorSettings.inflation_radius_m)
     return _search(walls | (states != FREE))
+
+
+def unknown_costs(states: NDArray[np.int8], surcharge: float = SURCHARGE) -> Field:
+    """The null, but every unknown cell costs 1 + surcharge: there may be walls, nobody knows where."""
+    return weighted_distance(states, np.where(states == UNKNOWN, surcharge, 0.0))
+
+
+def weighted_distance(states: NDArray[np.int8], surcharge: Field) -> Field:
+    """(256, 256) m: the cheapest way past the observed walls, where a cell costs 1 + surcharge."""
+    blocked = distances.dilate(states == OCCUPIED, PredictorSettings.inflation_radius_m)
+    return cheapest(blocked, 1.0 + surcharge)
 
 
 def best_multiple(nulls: list[Field], truths: list[Field]) -> float:

@@ -17,17 +17,20 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from floorgent_ros.config import PredictorSettings
-from floorgent_ros.errors import PlanError
+from floorgent_ros.errors import ConfigError, PlanError
 from floorgent_ros.evaluation.baselines import (
     SATURATION_M,
     best_multiple,
     saturated,
+    unknown_costs,
     unknown_is_free,
     unknown_is_wall,
 )
 from floorgent_ros.evaluation.cases import KINDS, VIEWPOINTS, Case, cases
 from floorgent_ros.evaluation.oracle import oracle
+from floorgent_ros.evaluation.peers import THRESHOLD, Peers, kept, rows
 from floorgent_ros.evaluation.reliability import Claims, reliability, reliability_figure
+from floorgent_ros.evaluation.turns import sweep, turn_table
 from floorgent_ros.geometry.grid import UNKNOWN, Window, crop
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.plans.split import FloorFile, floors
@@ -43,7 +46,8 @@ SAMPLING = (
     "detour_m",
     "completions",
 )  # settings that the command line may change
-METHODS = ("prediction", "null", "multiple", "unknown_is_wall")
+METHODS = ("prediction", "null", "multiple", "unknown_costs", "unknown_is_wall")
+LABEL = 36  # columns of a row's name in the text report
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +78,7 @@ def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
         "prediction": saturated(field.distance.astype(float)),
         "null": null,
         "multiple": np.minimum(multiple * null, SATURATION_M),
+        "unknown_costs": saturated(unknown_costs(states)),
         "unknown_is_wall": saturated(unknown_is_wall(states)),
     }
     return Outcome(
@@ -107,6 +112,7 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
         "falsely_unreachable": float(np.concatenate([o.unreachable for o in outcomes]).mean()),
         "cases": len(outcomes),
         "ratio_multiple": _ratio(errors, "multiple"),
+        "ratio_unknown_costs": _ratio(errors, "unknown_costs"),
         "ratio_unknown_is_wall": _ratio(errors, "unknown_is_wall"),
         "ratio_by_distance": {
             f"{low:.0f}-{high:.0f} m": _ratio(errors, "prediction", (radius >= low) & (radius < high))
@@ -125,14 +131,17 @@ def evaluate(
     seed: int = 0,
     oracle_horizon_m: float | None = None,
     turn_rad: float = 0.0,
+    peers: Peers | None = None,
 ) -> dict[str, Any]:
     """Run the protocol.
 
     fitted_on: floors on which the constant multiple of the null is fitted. oracle_horizon_m: judge the true
-    walls within this horizon in the predictor's place. turn_rad: turn the buildings in the map frame.
+    walls within this horizon in the predictor's place. turn_rad: turn the buildings in the map frame. peers:
+    judged on the same observations; report["peers"] holds the figures of each of their rows.
     """
     multiples = fit_multiple(fitted_on, seed)
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
+    painted: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
     for floor in tqdm(chosen, desc="floors", unit="floor"):
         for case in _safe_cases(floor, seed, turn_rad=turn_rad):
             if oracle_horizon_m is None:
@@ -140,6 +149,8 @@ def evaluate(
             else:
                 field = oracle(case, oracle_horizon_m)
             outcomes[case.kind].append(judge(case, field, multiples[case.kind]))
+            for name, other in (peers.fields(case.grid, field.observation) if peers else {}).items():
+                painted[name][case.kind].append(judge(case, other, multiples[case.kind]))
     if not outcomes:
         raise PlanError("none of the floors gave a case; see the lines above")
     report: dict[str, Any] = {kind: summarise(outcomes[kind]) for kind in KINDS}
@@ -148,6 +159,11 @@ def evaluate(
         for kind in KINDS
     }
     report["reliability"] = {kind: reliability([o.claims for o in outcomes[kind]]) for kind in KINDS}
+    if peers:
+        report["peers"] = {
+            name: {kind: kept(summarise(found[kind])) for kind in KINDS} for name, found in painted.items()
+        }
+        report["peer_threshold"] = peers.threshold
     report["multiple"] = multiples
     report["seed"] = seed
     report["model"] = (
@@ -171,21 +187,27 @@ def fit_multiple(fitted_on: list[FloorFile], seed: int) -> dict[str, float]:
 def table(report: dict[str, Any]) -> str:
     """The report as text, a column a kind."""
     first = report["scan"]
-    lines = [f"{'':28s}" + "".join(f"{kind:>10s}" for kind in KINDS)]
+    lines = [f"{'':{LABEL}s}" + "".join(f"{kind:>10s}" for kind in KINDS)]
     for key, value in first.items():
         if not isinstance(value, dict):
-            lines.append(f"{key:28s}" + "".join(f"{report[kind][key]:10.3f}" for kind in KINDS))
+            lines.append(f"{key:{LABEL}s}" + "".join(f"{report[kind][key]:10.3f}" for kind in KINDS))
     for ring in first["ratio_by_distance"]:
         figures = (report[kind]["ratio_by_distance"][ring] for kind in KINDS)
-        lines.append(f"{'ratio ' + ring:28s}" + "".join(f"{figure:10.3f}" for figure in figures))
+        lines.append(f"{'ratio ' + ring:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))
+    for name, found in rows(report, tuple(KINDS)):
+        lines.append(f"{name:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in found))
     for building in report["per_building"]["scan"]:
         figures = (report["per_building"][kind].get(building, float("nan")) for kind in KINDS)
-        lines.append(f"{'ratio ' + building:28s}" + "".join(f"{figure:10.3f}" for figure in figures))
+        lines.append(f"{'ratio ' + building:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))
     return "\n".join(lines)
 
 
 def main_from_cli(args: argparse.Namespace) -> int:
     """`floorgent evaluate lidar`."""
+    if len(args.turn) > 1 and (args.reliability or args.peers is not None):
+        raise ConfigError(
+            "several angles after --turn: leave --reliability and --peers out, or give one angle"
+        )
     data = Path(args.data)
     indexed = (data / "index.json").is_file()
     split = args.split if indexed else "all"
@@ -196,18 +218,23 @@ def main_from_cli(args: argparse.Namespace) -> int:
     predictor = DistancePredictor.from_checkpoint(
         args.checkpoint, device=args.device, settings=PredictorSettings(**given)
     )
-    report = evaluate(
-        predictor,
-        chosen,
-        floors(data, "train") if indexed else [],
-        seed=args.seed,
-        oracle_horizon_m=args.oracle,
-        turn_rad=math.radians(args.turn),
-    )
+    peers = None
+    if args.peers is not None:
+        threshold = THRESHOLD if args.peer_threshold is None else args.peer_threshold
+        peers = Peers.load(args.peers, threshold, predictor.device)
+
+    def at(degrees: float, fitted_on: list[FloorFile]) -> dict[str, Any]:
+        turn = math.radians(degrees)
+        return evaluate(predictor, chosen, fitted_on, args.seed, args.oracle, turn, peers)
+
+    if len(args.turn) > 1:
+        report, shown = sweep(lambda degrees: at(degrees, []), args.turn), turn_table
+    else:
+        report, shown = at(args.turn[0], floors(data, "train") if indexed else []), table
     report["split"] = split
     if args.reliability:
         save(reliability_figure(report["reliability"]), args.reliability)
-    print(json.dumps(_without_nan(report), indent=2) if args.json else table(report))
+    print(json.dumps(_without_nan(report), indent=2) if args.json else shown(report))
     return 0
 
 

@@ -16,19 +16,27 @@ from torch.overrides import TorchFunctionMode
 
 from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.model.config import ModelConfig
+from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.paper.config import ARCHITECTURES, SequenceConfig
 from floorgent_ros.model.paper.network import SequenceNet
 
-Config = ModelConfig | SequenceConfig
-Network = FloorNet | SequenceNet
+Config = ModelConfig | SequenceConfig | InpaintingConfig
+Network = FloorNet | SequenceNet  # what draws completions
+AnyNetwork = Network | Inpainter
+
+CONFIGURATIONS: dict[str, type[Config]] = {
+    ModelConfig.architecture: ModelConfig,
+    InpaintingConfig.architecture: InpaintingConfig,
+    **dict.fromkeys(ARCHITECTURES, SequenceConfig),
+}  # by architecture
 
 MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
 MAX_SIZE = 4096  # no width, depth or length of a network exceeds this: a file cannot make us allocate more
 MAX_SIDE = 128  # patches: tables of a network grow with their cube
 # What weights do not show, since it is the sequence or the image that grows with it. Far above any use.
 MAX_SEGMENTS, MAX_IMAGE_CELLS = 1024, 512
-DEPTHS = ("layers", "encoder_blocks", "mixer_layers")
+DEPTHS = ("layers", "blocks", "encoder_blocks", "mixer_layers")
 CURE = "give the path of a FloorGenT .safetensors file, or leave it empty for the shipped weights"
 
 
@@ -37,9 +45,11 @@ def shipped() -> Path:
     return Path(__file__).resolve().parent.parent / "weights" / "floorgent.safetensors"
 
 
-def build(config: Config) -> Network:
+def build(config: Config) -> AnyNetwork:
     """A network of this configuration with random weights."""
-    return SequenceNet(config) if isinstance(config, SequenceConfig) else FloorNet(config)
+    if isinstance(config, SequenceConfig):
+        return SequenceNet(config)
+    return Inpainter(config) if isinstance(config, InpaintingConfig) else FloorNet(config)
 
 
 def save_checkpoint(
@@ -54,7 +64,7 @@ def save_checkpoint(
     partial.replace(path)
 
 
-def load_checkpoint(path: Path | str | None = None) -> tuple[Network, dict[str, str]]:
+def load_checkpoint(path: Path | str | None = None) -> tuple[AnyNetwork, dict[str, str]]:
     """Read a checkpoint (default: the shipped one) into a float32 network in evaluation mode, with its notes.
 
     Raises `CheckpointError`, one line with path and cure.
@@ -110,11 +120,10 @@ def _check_sizes(path: Path, config: Config, tensors: int) -> None:
             f"{path}: weights do not fit their configuration ({depth} layers, {tensors} tensors); {CURE}"
         )
     limits = {"max_segments": MAX_SEGMENTS}
-    if isinstance(config, ModelConfig):
-        if config.levels > MAX_SIDE * config.patch:
-            raise CheckpointError(f"{path}: more than {MAX_SIDE} patches a side in its configuration; {CURE}")
-    else:
+    if isinstance(config, SequenceConfig):
         limits["image_cells"] = MAX_IMAGE_CELLS
+    elif config.levels > MAX_SIDE * config.patch:
+        raise CheckpointError(f"{path}: more than {MAX_SIDE} patches a side in its configuration; {CURE}")
     for name, most in limits.items():
         if getattr(config, name) > most:
             raise CheckpointError(f"{path}: {name} in its configuration is more than {most}; {CURE}")
@@ -123,7 +132,7 @@ def _check_sizes(path: Path, config: Config, tensors: int) -> None:
 def _config(path: Path, text: str) -> Config:
     try:
         values: dict[str, Any] = json.loads(text)
-        kind = SequenceConfig if values.get("architecture") in ARCHITECTURES else ModelConfig
+        kind = CONFIGURATIONS.get(values.get("architecture", ""), ModelConfig)
         known = {item.name for item in fields(kind)}
         if set(values) != known:
             raise CheckpointError(

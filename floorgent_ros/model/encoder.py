@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN
 from floorgent_ros.model.config import ModelConfig
 
 UNSHUFFLE = 4  # the image's 4 × 4 cells become channels of the finest feature map
@@ -28,6 +29,11 @@ class Features:
     patches: Tensor
     context: Tensor
     raster: Tensor
+
+
+def states_of(image: Tensor) -> Tensor:
+    """(B, L, L) int8 of −1 unknown, 0 free, 100 occupied → (B, 3, L, L) bool: occupied, free, unknown."""
+    return torch.stack([image == OCCUPIED, image == FREE, image == UNKNOWN], 1)
 
 
 class Bottleneck(nn.Module):
@@ -103,7 +109,7 @@ class Encoder(nn.Module):
 
     def forward(self, image: Tensor) -> Features:
         """image: (B, L, L) int8 of −1 unknown, 0 free, 100 occupied."""
-        states = torch.stack([image == 100, image == 0, image == -1], 1).to(self.stem.weight.dtype)
+        states = states_of(image).to(self.stem.weight.dtype)
         fine = self.fine(self.stem(functional.pixel_unshuffle(states, UNSHUFFLE)) + self.fine_place)
         middle = self.middle(self.to_middle(functional.pixel_unshuffle(fine, 2)))
         coarse = self.coarse(self.to_coarse(functional.pixel_unshuffle(middle, 2)))

@@ -10,14 +10,13 @@ import yaml
 
 from floorgent_ros.config import TrainingSettings
 from floorgent_ros.errors import ConfigError
-from floorgent_ros.model.checkpoint import Config
+from floorgent_ros.model.checkpoint import CONFIGURATIONS, Config
 from floorgent_ros.model.config import ModelConfig
-from floorgent_ros.model.paper.config import ARCHITECTURES, SequenceConfig
 
 _SECTIONS = ("model", "training")
 _DEEPEST = 8  # bases of bases
 
-Settings = TypeVar("Settings", ModelConfig, SequenceConfig, TrainingSettings)
+Settings = TypeVar("Settings", bound=Config | TrainingSettings)
 
 
 def read_config(path: Path | None) -> tuple[Config, TrainingSettings]:
@@ -31,13 +30,11 @@ def read_config(path: Path | None) -> tuple[Config, TrainingSettings]:
     values = _sections(path)
     model = values["model"]
     name = model.get("architecture", ModelConfig.architecture)
-    if name not in (ModelConfig.architecture, *ARCHITECTURES):
-        known = ", ".join((ModelConfig.architecture, *ARCHITECTURES))
+    if name not in CONFIGURATIONS:
+        known = ", ".join(CONFIGURATIONS)
         raise ConfigError(f"{path}: architecture {name!r} is not known; use one of {known}")
     settings = _filled(TrainingSettings(), values["training"], path)
-    if name in ARCHITECTURES:
-        return _filled(SequenceConfig(), model, path), settings
-    return _filled(ModelConfig(), model, path), settings
+    return _filled(CONFIGURATIONS[name](), model, path), settings
 
 
 def _sections(path: Path, depth: int = 0) -> dict[str, dict[str, Any]]:

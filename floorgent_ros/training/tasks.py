@@ -1,7 +1,8 @@
 """What a run learns: the samples, how they become batches and what its likelihood is counted in.
 
 The trainer knows networks only by their likelihood; a task is the rest. `WallTask` is the unseen walls of a
-robot's map (the wide setting), `SequenceTask` the paper's sequences.
+robot's map (the wide setting), `PaintTask` the same for the inpainting peer, `SequenceTask` the paper's
+sequences.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from torch import Tensor
 
 from floorgent_ros.config import TrainingSettings
 from floorgent_ros.errors import PlanError
+from floorgent_ros.geometry.grid import UNKNOWN
 from floorgent_ros.model.checkpoint import Config
 from floorgent_ros.model.config import ModelConfig
+from floorgent_ros.model.inpainting import InpaintingConfig
 from floorgent_ros.model.network import Batch
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.network import SequenceBatch
@@ -51,7 +54,8 @@ def task_of(
     processes = processes or Processes()
     if isinstance(config, SequenceConfig):
         return SequenceTask(config, settings, data, processes)
-    return WallTask(config, settings, data, out, processes)
+    task = PaintTask if isinstance(config, InpaintingConfig) else WallTask
+    return task(config, settings, data, out, processes)
 
 
 class WallTask:
@@ -60,7 +64,12 @@ class WallTask:
     unit = "wall"
 
     def __init__(
-        self, config: ModelConfig, settings: TrainingSettings, data: Path, out: Path, processes: Processes
+        self,
+        config: ModelConfig | InpaintingConfig,
+        settings: TrainingSettings,
+        data: Path,
+        out: Path,
+        processes: Processes,
     ) -> None:
         self.config, self.settings, self.out, self.processes = config, settings, out, processes
         self.layout = Layout(config.levels, config.patch)
@@ -93,6 +102,16 @@ class WallTask:
             collate([samples[i] for i in group], self.layout, self.config.max_segments)
             for group in _by_length(samples.lengths, self.settings.batch)
         ]
+
+
+class PaintTask(WallTask):
+    """The same samples as a raster, every unknown cell for itself."""
+
+    unit = "cell"
+
+    def counted(self, batch: Batch) -> Tensor:
+        """Unknown cells."""
+        return (batch.image == UNKNOWN).sum()
 
 
 class SequenceTask:

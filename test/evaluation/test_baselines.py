@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from floorgent_ros.evaluation.baselines import best_multiple, saturated, unknown_is_free, unknown_is_wall
+from floorgent_ros.evaluation.baselines import (
+    best_multiple,
+    saturated,
+    unknown_costs,
+    unknown_is_free,
+    unknown_is_wall,
+    weighted_distance,
+)
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN
 
 
@@ -47,6 +54,21 @@ def test_the_cautious_planner_stays_in_what_it_has_seen_free(states):
     expected[100:157, 100:148] = True
     assert np.array_equal(reached, expected)
     assert np.allclose(cautious[reached], octile()[reached])
+
+
+def test_without_surcharge_a_cost_is_the_null(states):
+    assert np.allclose(weighted_distance(states, np.zeros(states.shape)), unknown_is_free(states), atol=1e-6)
+
+
+def test_unknown_cells_cost_more_and_free_ones_do_not(states):
+    found = unknown_costs(states, 0.5)
+    assert np.allclose(found[101:156, 101:147], octile()[101:156, 101:147])
+    steps = np.diff(found[128, :101]) / -CELL_M  # straight to the left, where the free square begins at 100
+    assert steps == pytest.approx([1.5] * 99 + [1.25])  # a step costs the mean of its two cells
+
+
+def test_a_source_without_an_open_cell_near_it_reaches_nothing():
+    assert np.isinf(unknown_costs(np.full((256, 256), OCCUPIED, np.int8))).all()
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.5, 2.2])

@@ -16,7 +16,7 @@ from floorgent_ros.errors import PlanError
 from floorgent_ros.evaluation import lidar
 from floorgent_ros.evaluation.baselines import best_multiple, saturated, unknown_is_free
 from floorgent_ros.evaluation.cases import Case, cases
-from floorgent_ros.evaluation.lidar import evaluate, fit_multiple, judge, summarise, table
+from floorgent_ros.evaluation.lidar import LABEL, evaluate, fit_multiple, judge, summarise, table
 from floorgent_ros.evaluation.oracle import oracle
 from floorgent_ros.geometry.distance import dilate
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, OccupancyMap, Window, crop
@@ -264,10 +264,10 @@ def test_table_shows_every_figure_for_both_kinds(report):
     assert head.split() == ["scan", "walk"]
     for key, value in report["scan"].items():
         if not isinstance(value, dict):
-            (line,) = [line for line in lines if line[:28].strip() == key]
-            assert line[28:].split() == [f"{report[kind][key]:.3f}" for kind in ("scan", "walk")]
-    ratios = [line[:28].strip() for line in lines if line.startswith("ratio")]
-    assert ratios == ["ratio", "ratio_multiple", "ratio_unknown_is_wall"] + [
+            (line,) = [line for line in lines if line[:LABEL].strip() == key]
+            assert line[LABEL:].split() == [f"{report[kind][key]:.3f}" for kind in ("scan", "walk")]
+    ratios = [line[:LABEL].strip() for line in lines if line.startswith("ratio")]
+    assert ratios == ["ratio", "ratio_multiple", "ratio_unknown_costs", "ratio_unknown_is_wall"] + [
         f"ratio {name}" for name in ("0-5 m", "5-10 m", "10-20 m", "c")
     ]
 
