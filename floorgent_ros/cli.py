@@ -224,6 +224,13 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
         help="judge the true unseen walls within M metres instead of a model",
     )
     lidar.add_argument(
+        "--jitter",
+        type=float,
+        default=0.0,
+        metavar="CELLS",
+        help="shift each of the oracle's walls by so much (σ), anew in each completion",
+    )
+    lidar.add_argument(
         "--peers",
         type=Path,
         nargs="*",

@@ -132,12 +132,14 @@ def evaluate(
     oracle_horizon_m: float | None = None,
     turn_rad: float = 0.0,
     peers: Peers | None = None,
+    jitter_cells: float = 0.0,
 ) -> dict[str, Any]:
     """Run the protocol.
 
     fitted_on: floors on which the constant multiple of the null is fitted. oracle_horizon_m: judge the true
     walls within this horizon in the predictor's place. turn_rad: turn the buildings in the map frame. peers:
-    judged on the same observations; report["peers"] holds the figures of each of their rows.
+    judged on the same observations; report["peers"] holds the figures of each of their rows. jitter_cells:
+    of the oracle's walls.
     """
     multiples = fit_multiple(fitted_on, seed)
     outcomes: dict[str, list[Outcome]] = defaultdict(list)
@@ -147,7 +149,7 @@ def evaluate(
             if oracle_horizon_m is None:
                 field = predictor.predict(case.grid, case.viewpoint, seed=seed)
             else:
-                field = oracle(case, oracle_horizon_m)
+                field = oracle(case, oracle_horizon_m, jitter_cells, predictor.settings, seed)
             outcomes[case.kind].append(judge(case, field, multiples[case.kind]))
             for name, other in (peers.fields(case.grid, field.observation) if peers else {}).items():
                 painted[name][case.kind].append(judge(case, other, multiples[case.kind]))
@@ -167,7 +169,9 @@ def evaluate(
     report["multiple"] = multiples
     report["seed"] = seed
     report["model"] = (
-        predictor.description if oracle_horizon_m is None else f"true walls, {oracle_horizon_m:g} m"
+        predictor.description
+        if oracle_horizon_m is None
+        else f"true walls, {oracle_horizon_m:g} m, jitter {jitter_cells:g} cells"
     )
     return report
 
@@ -225,7 +229,7 @@ def main_from_cli(args: argparse.Namespace) -> int:
 
     def at(degrees: float, fitted_on: list[FloorFile]) -> dict[str, Any]:
         turn = math.radians(degrees)
-        return evaluate(predictor, chosen, fitted_on, args.seed, args.oracle, turn, peers)
+        return evaluate(predictor, chosen, fitted_on, args.seed, args.oracle, turn, peers, args.jitter)
 
     if len(args.turn) > 1:
         report, shown = sweep(lambda degrees: at(degrees, []), args.turn), turn_table

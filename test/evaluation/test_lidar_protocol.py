@@ -216,6 +216,7 @@ class NullPredictor:
     """Predicts what the null does."""
 
     description = "null: a predictor of the tests"
+    settings = PredictorSettings()
 
     def __init__(self):
         self.seeds = []
@@ -301,7 +302,7 @@ def test_true_walls_in_the_predictors_place_give_the_bound(data):
     floor, predictor = FloorFile(data / "c" / "7.xml", "c", "test"), NullPredictor()
     report = evaluate(predictor, [floor], [], oracle_horizon_m=20.0)
     assert predictor.seeds == []
-    assert report["model"] == "true walls, 20 m"
+    assert report["model"] == "true walls, 20 m, jitter 0 cells"
     blind = evaluate(predictor, [floor], [], oracle_horizon_m=0.5)  # no wall is that near
     assert [blind[kind]["ratio"] for kind in ("scan", "walk")] == pytest.approx([1, 1], abs=1e-4)
     assert report["scan"]["ratio"] < 0.95
@@ -317,3 +318,17 @@ def test_true_unseen_walls_are_none_of_the_seen_ones(data):
     assert not (drawn & (states == FREE)).any()
     true = dilate(rasterise_metres(case.segments, field.observation.window), CELL_M)
     assert (drawn & true).sum() > 0.95 * drawn.sum()
+
+
+def test_jitter_shifts_every_true_wall_by_itself_and_its_width_is_the_given_one(data):
+    case = next(cases(FloorFile(data / "c" / "7.xml", "c", "test"), seed=0))
+    settings = PredictorSettings(detour_m=0.0, completions=64)
+    (true,) = oracle(case, 20.0).completions
+    field = oracle(case, 20.0, 2.0, settings)
+    assert len(field.completions) == 64
+    shifts = np.stack(field.completions) - true
+    np.testing.assert_allclose(shifts[:, :, 0], shifts[:, :, 1], atol=1e-4)  # no wall is turned
+    assert shifts.std() == pytest.approx(2 * CELL_M, rel=0.1)
+    assert np.abs(shifts - shifts[:1]).max() > CELL_M  # anew in each completion
+    opened = oracle(case, 20.0, 2.0, PredictorSettings(detour_m=5.0, completions=64))
+    assert np.isfinite(opened.distance).sum() >= np.isfinite(field.distance).sum()

@@ -45,7 +45,7 @@ def asked(monkeypatch):
     """The angles, in rad, and fitting floors that the command evaluates with."""
     got = []
 
-    def evaluate(_predictor, chosen, fitted_on, _seed, _oracle, turn_rad, _peers):
+    def evaluate(_predictor, chosen, fitted_on, _seed, _oracle, turn_rad, *_others):
         assert len(chosen) == 1
         got.append((turn_rad, len(fitted_on)))
         return evaluate_at(0.0)
