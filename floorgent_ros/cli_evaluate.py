@@ -28,7 +28,7 @@ def add_paper_protocols(protocols: Any) -> None:
         description="Predicted probability against accuracy by segment (figure 4).",
     )
     _add_data(calibration, samples=1000)
-    _add_checkpoint(calibration)
+    _add_checkpoint(calibration, "images")
     calibration.set_defaults(command=_calibration)
     distance = protocols.add_parser(
         "distance",
@@ -36,7 +36,7 @@ def add_paper_protocols(protocols: Any) -> None:
         description="Error of the distances after observing the 25 nearest segments (section IV-E).",
     )
     _add_data(distance, samples=64)
-    _add_checkpoint(distance)
+    _add_checkpoint(distance, "segments")
     distance.add_argument("--seed", type=int, default=0, help="of the completions (default %(default)s)")
     distance.set_defaults(command=_distance)
 
@@ -54,12 +54,12 @@ def _add_data(parser: argparse.ArgumentParser, samples: int) -> None:
     parser.add_argument("--device", default="cpu", metavar="D", help="cpu or cuda (default %(default)s)")
 
 
-def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
+def _add_checkpoint(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
         "--checkpoint",
         type=Path,
         metavar="F",
-        help="of the paper's family (default: the shipped image model)",
+        help=f"of the paper's family (default: the shipped model `{name}`)",
     )
 
 

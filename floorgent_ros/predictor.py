@@ -146,7 +146,11 @@ class DistancePredictor:
         cells = np.full((200, 200), UNKNOWN, np.int8)
         cells[50:150, 50:150] = FREE
         cells[50, 50:150] = cells[149, 50:150] = OCCUPIED
-        self.predict(OccupancyMap(cells, 0.05), (5.0, 5.0))
+        observation = self.predict(OccupancyMap(cells, 0.05), (5.0, 5.0)).observation
+        # the few walls drawn there may shut no way: a box around the robot does, so that doors are compiled
+        corners = np.array([[-2, -2], [12, -2], [12, 12], [-2, 12], [-2, -2]], np.float32)
+        box = np.stack([corners[:-1], corners[1:]], axis=1)
+        self._with_doors([box], observation)
 
     def predict(
         self,
