@@ -77,6 +77,8 @@ def load(around: Surroundings, figures: Figures) -> None:
     settled = round(SETTLED_SHARE * len(memory))
     first, final = statistics.median(memory[settled : settled + 5]), statistics.median(memory[-5:])
     figures.add("memory after a tenth of the maps [MB]", first)
+    middle = len(memory) // 2
+    figures.add("memory after half of them [MB]", statistics.median(memory[middle : middle + 5]))
     growth = final / first - 1
     figures.add("its growth since", growth, met=growth < GROWTH_LIMIT, limit=f"below {GROWTH_LIMIT:.0%}")
     half = (len(counts) + 1) // 2
