@@ -150,7 +150,7 @@ class DistancePredictor:
         # the few walls drawn there may shut no way: a box around the robot does, so that doors are compiled
         corners = np.array([[-2, -2], [12, -2], [12, 12], [-2, 12], [-2, -2]], np.float32)
         box = np.stack([corners[:-1], corners[1:]], axis=1)
-        self._with_doors([box], observation)
+        with_doors([box], observation, self.settings)
 
     def predict(
         self,
@@ -181,7 +181,7 @@ class DistancePredictor:
             observed = observation if isinstance(self.network, SequenceNet) else observation.image
             drawn = self.sampler(observed, count, seed, nucleus)
         with watch("trim"):
-            walls = self._with_doors([_unseen(levels, observation) for levels in drawn], observation)
+            walls = with_doors([_unseen(levels, observation) for levels in drawn], observation, settings)
         return distance_field_of(
             grid,
             observation,
@@ -192,19 +192,19 @@ class DistancePredictor:
             watch=watch,
         )
 
-    def _with_doors(
-        self, completions: list[NDArray[np.float32]], observation: Observation
-    ) -> list[NDArray[np.float32]]:
-        settings = self.settings
-        if settings.detour_m == 0:
-            return completions
 
-        ways = Ways.of(observation.states, settings.inflation_radius_m)
+def with_doors(
+    completions: list[NDArray[np.float32]], observation: Observation, settings: PredictorSettings
+) -> list[NDArray[np.float32]]:
+    """Completions, N arrays (K, 2, 2), m, map frame, with doors opened as the settings say, in threads."""
+    if settings.detour_m == 0:
+        return completions
+    ways = Ways.of(observation.states, settings.inflation_radius_m)
 
-        def opened(walls: NDArray[np.float32]) -> NDArray[np.float32]:
-            return open_doors(walls, ways, observation.window, settings.detour_m)
+    def opened(walls: NDArray[np.float32]) -> NDArray[np.float32]:
+        return open_doors(walls, ways, observation.window, settings.detour_m)
 
-        return in_threads(opened, completions)
+    return in_threads(opened, completions)
 
 
 def distance_field_of(
@@ -215,38 +215,17 @@ def distance_field_of(
     inflation_radius_m: float,
     seed: int,
     horizon_m: float,
+    rasters: NDArray[np.bool_] | None = None,
     watch: Stopwatch | None = None,
 ) -> DistanceField:
-    """From completions, N arrays (K, 2, 2) of walls in metres, map frame, to distances (section IV-E)."""
+    """From completions, N arrays (K, 2, 2) of walls in metres, map frame, to distances (section IV-E).
+
+    rasters (N, 256, 256): completions that are drawn in the window already, whatever the walls say.
+    """
     watch = watch or Stopwatch()
     with watch("rasterise"):
-        rasters = np.stack([rasterise_metres(walls, observation.window) for walls in completions])
-    return field_of_rasters(
-        grid,
-        observation,
-        rasters,
-        completions,
-        inflation_radius_m=inflation_radius_m,
-        seed=seed,
-        horizon_m=horizon_m,
-        watch=watch,
-    )
-
-
-def field_of_rasters(
-    grid: OccupancyMap,
-    observation: Observation,
-    rasters: NDArray[np.bool_],
-    completions: list[NDArray[np.float32]],
-    *,
-    inflation_radius_m: float,
-    seed: int,
-    horizon_m: float,
-    watch: Stopwatch | None = None,
-) -> DistanceField:
-    """`distance_field_of` for completions that are drawn in the window already, rasters (N, 256, 256)."""
-    watch = watch or Stopwatch()
-    with watch("rasterise"):
+        if rasters is None:
+            rasters = np.stack([rasterise_metres(walls, observation.window) for walls in completions])
         blocked = np.stack(
             [distances.blocked(observation.states, raster, inflation_radius_m) for raster in rasters]
         )

@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.evaluation.cases import Case
-from floorgent_ros.geometry.doors import Ways, open_doors
 from floorgent_ros.geometry.grid import CELL_M
 from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.segments import target_walls, to_metres
-from floorgent_ros.predictor import DistanceField, distance_field_of
+from floorgent_ros.predictor import DistanceField, distance_field_of, with_doors
 
 
 def oracle(
@@ -53,8 +52,4 @@ def _jittered(
     """Completions (K, 2, 2) of walls (K, 2, 2), m, each wall shifted by itself."""
     rng = np.random.default_rng(seed)
     shifts = rng.normal(0.0, jitter_cells * CELL_M, (settings.completions, len(walls), 1, 2))
-    completions = list((walls + shifts).astype(np.float32))
-    if not settings.detour_m:
-        return completions
-    ways = Ways.of(observation.states, settings.inflation_radius_m)
-    return [open_doors(one, ways, observation.window, settings.detour_m) for one in completions]
+    return with_doors(list((walls + shifts).astype(np.float32)), observation, settings)

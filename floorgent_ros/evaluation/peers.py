@@ -20,7 +20,7 @@ from floorgent_ros.geometry.observation import Observation
 from floorgent_ros.model.checkpoint import load_checkpoint, shipped
 from floorgent_ros.model.inpainting import Inpainter, wall_probability
 from floorgent_ros.model.network import FloorNet
-from floorgent_ros.predictor import DistanceField, field_of_rasters
+from floorgent_ros.predictor import DistanceField, distance_field_of
 
 THRESHOLD = 0.1  # of the wall probability; chosen on val
 COST = 2.0  # what a certain wall would cost beside the way through it, in cells; chosen on val
@@ -72,11 +72,11 @@ class Peers:
         painted = np.stack([self.painted(network, observation) for network in self.networks])
 
         def field(rasters: NDArray[np.bool_]) -> DistanceField:
-            return field_of_rasters(
+            return distance_field_of(
                 grid,
                 observation,
-                rasters,
                 [],
+                rasters=rasters,
                 inflation_radius_m=PredictorSettings.inflation_radius_m,
                 seed=0,
                 horizon_m=self.networks[0].config.horizon_m,
