@@ -122,6 +122,12 @@ class Robot:
             "subscriptions",
         )
 
+    def publish_once_heard(self) -> None:
+        """Wait for a listener, then publish a pose and a map."""
+        self.connected()
+        self.poses.publish(pose_message())
+        self.maps.publish(map_message())
+
 
 class FakePredictor:
     """Stands in for DistancePredictor: remembers what it is asked and answers when it may.

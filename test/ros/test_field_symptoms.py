@@ -249,9 +249,7 @@ def test_shutting_down_twice_is_an_error(
     """A second signal while the node ends, or a context that is gone already: no traceback, exit code 0."""
     robot = Robot(bench)
     process = start([*FAKE, mode], *ros_arguments())
-    robot.connected()
-    robot.poses.publish(pose_message())
-    robot.maps.publish(map_message())
+    robot.publish_once_heard()
     process.until_said("predicting")
     for number in numbers:
         process.child.send_signal(number)

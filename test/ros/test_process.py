@@ -56,9 +56,7 @@ def test_signal_while_the_worker_is_busy_exits_0_at_once(
 ) -> None:
     robot = Robot(bench)
     process = start([*FAKE, mode], *ros_arguments())
-    robot.connected()
-    robot.poses.publish(pose_message())
-    robot.maps.publish(map_message())
+    robot.publish_once_heard()
     process.until_said("loading" if mode == "load" else "predicting")
     if mode == "spin":
         assert_answers_parameters(bench)
