@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from floorgent_ros.model.paper.config import MLP, SEGMENTS, TOKENS, SequenceConfig
+from floorgent_ros.model.paper.config import MLP, SEGMENTS, TOKENS, UNSEEN, SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceBatch, SequenceNet
 
 KINDS = {
@@ -17,6 +17,7 @@ KINDS = {
     "mlp": {"architecture": MLP, "window": 8},
     "segments": {"architecture": SEGMENTS},
     "segments with image": {"architecture": SEGMENTS, "observation": "nearest"},
+    "unseen": {"architecture": UNSEEN, "observation": "free", "order": "left-to-right"},
 }
 
 
@@ -38,7 +39,8 @@ def small_config(kind="tokens", **changes):
         "mixer_layers": 1,
         "mixer_feed": 8,
     }
-    return SequenceConfig(**(values | KINDS[kind] | changes))
+    family = UnseenConfig if KINDS[kind]["architecture"] == UNSEEN else SequenceConfig
+    return family(**(values | KINDS[kind] | changes))
 
 
 def small_network(kind="tokens", seed=0, scale=0.4, **changes):

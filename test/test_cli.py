@@ -211,5 +211,5 @@ def test_a_folder_without_plans_and_a_model_without_tokens_are_one_line(capsys, 
         assert "no floor plan" in refusal(capsys, *arguments)
     else:
         assert "no such checkpoint" in refusal(capsys, *arguments, "--checkpoint", weights)
-        assert "has no tokens" in refusal(capsys, *arguments, "--checkpoint", shipped())
+        assert "does not draw the paper's" in refusal(capsys, *arguments, "--checkpoint", shipped())
     assert list(tmp_path.iterdir()) == []

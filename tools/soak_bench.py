@@ -21,8 +21,10 @@ from rclpy.executors import SingleThreadedExecutor
 from floorgent_ros.demo.children import Child, Children, ros_environment
 from floorgent_ros.msg import DistanceGrid, StageTimings
 from floorgent_ros.ros.listener import LATCHED
+from launch_standin import describe
 from malformed import good_map, good_pose
 
+LAUNCH_FILE = Path(__file__).parents[1] / "launch/predict.launch.py"
 PATIENCE_S = 120.0  # for one result; a machine may be busy
 
 
@@ -163,15 +165,21 @@ def end(child: Child, figures: Figures) -> None:
     figures.add("time to exit [s]", time.monotonic() - begun)
 
 
+def launched(environment: dict[str, str]) -> dict[str, str]:
+    """The environment with what the launch file adds to it for the node."""
+    (node,) = describe(LAUNCH_FILE, env=environment)
+    return node.env
+
+
 @contextlib.contextmanager
 def surroundings(options: argparse.Namespace) -> Iterator[Surroundings]:
     """A ROS domain of this run's own, and processes that end with it."""
     with tempfile.TemporaryDirectory(prefix="floorgent_soak_") as folder:
-        environment = ros_environment(Path(folder))
+        environment = ros_environment(Path(folder))  # of the robot, too
         os.environ.update(environment)
         rclpy.init(args=[], signal_handler_options=rclpy.SignalHandlerOptions.NO)
         try:
-            with Children(Path(folder), environment) as children:
+            with Children(Path(folder), launched(environment)) as children:
                 yield Surroundings(children, options)
         finally:
             rclpy.try_shutdown()

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from floorgent_ros.errors import CheckpointError
 from floorgent_ros.geometry.canonical import SequenceFrame
 from floorgent_ros.model.checkpoint import load_checkpoint, shipped
+from floorgent_ros.model.paper.config import UnseenConfig
 from floorgent_ros.model.paper.network import Scores, SequenceNet
 from floorgent_ros.plans.split import FloorFile, floors
 from floorgent_ros.training.sequences import SequenceFolder, sequences
@@ -95,10 +96,10 @@ def scored(network: SequenceNet, samples: Chosen, title: str) -> Iterator[Scores
 def load(path: Path, device: str = "cpu") -> SequenceNet:
     """Load a network of the paper's family; `CheckpointError` in one line for another architecture."""
     network, _ = load_checkpoint(path)
-    if not isinstance(network, SequenceNet):
+    if not isinstance(network, SequenceNet) or isinstance(network.config, UnseenConfig):
         raise CheckpointError(
-            f"{path}: architecture {network.config.architecture!r} has no tokens; give a checkpoint of the "
-            "paper's family"
+            f"{path}: architecture {network.config.architecture!r} does not draw the paper's sequences; give "
+            "a checkpoint of one that does"
         )
     return network.to(torch.device(device))
 

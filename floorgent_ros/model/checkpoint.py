@@ -18,7 +18,7 @@ from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig
 from floorgent_ros.model.network import FloorNet
-from floorgent_ros.model.paper.config import ARCHITECTURES, SequenceConfig
+from floorgent_ros.model.paper.config import ARCHITECTURES, SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceNet
 
 Config = ModelConfig | SequenceConfig | InpaintingConfig
@@ -29,6 +29,7 @@ CONFIGURATIONS: dict[str, type[Config]] = {
     ModelConfig.architecture: ModelConfig,
     InpaintingConfig.architecture: InpaintingConfig,
     **dict.fromkeys(ARCHITECTURES, SequenceConfig),
+    UnseenConfig.architecture: UnseenConfig,
 }  # by architecture
 
 MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
@@ -85,7 +86,7 @@ def load_checkpoint(path: Path | str | None = None) -> tuple[AnyNetwork, dict[st
         _check_sizes(path, config, len(weights))
         with torch.device("meta"), _WithoutNoise():  # no memory until the weights are known to fit
             network = build(config)
-    except (ValueError, TypeError, RuntimeError, ZeroDivisionError) as error:
+    except (ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{path}: no network has its configuration ({reason}); {CURE}") from None
     try:

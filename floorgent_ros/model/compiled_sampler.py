@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,8 +14,8 @@ from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.packed import Memory, Weights, pack, remember
 from floorgent_ros.model.sampling import Nucleus, Sampler, uniforms
 from floorgent_ros.model.sequence import FIELDS, KINDS
+from floorgent_ros.model.sharing import WIDTH, Queue
 
-WIDTH = 8  # sequences that a thread advances together; more would not use a weight better
 BURST = 8  # walls after which a thread looks whether another one has run out of work
 
 
@@ -54,76 +51,26 @@ class CompiledSampler(Sampler):
         numbers = np.ascontiguousarray(uniforms(count, limit, seed, first).numpy().transpose(2, 0, 1))
         rows = np.full((count, limit, FIELDS), -1, np.int64)
         settings = np.array([nucleus.top_p, nucleus.temperature, nucleus.wall_log_odds], np.float64)
-        queue = Queue(self._slots, self.weights, count, min(self.threads, count))
+        weights, slots = self.weights, self._slots
 
-        def work(scratch: Scratch) -> None:
-            try:
-                slots = queue.take()
-                while len(slots):
-                    advance(self.weights, memory, self._slots, scratch, slots, numbers, settings, rows, BURST)
-                    slots = queue.exchange(slots)
-            except BaseException:
-                queue.close()  # or the other threads would wait for this one's sequences
-                raise
+        def advance_some(thread: int, some: Ints) -> None:
+            advance(weights, memory, slots, self._scratch[thread], some, numbers, settings, rows, BURST)
 
-        if queue.threads == 1:
-            work(self._scratch[0])
-        else:
-            with ThreadPoolExecutor(queue.threads) as pool:
-                list(pool.map(work, self._scratch[: queue.threads]))
+        self.queue(count).run(advance_some)
         return [layout.decode(row[row[:, 0] >= 0]) for row in rows]
 
+    def queue(self, count: int) -> Queue:
+        """The sequences of a draw, none begun."""
+        slots, weights, patches = self._slots, self.weights, self.network.decoder.layout.patches
 
-class Queue:
-    """Shares the sequences of a draw among threads, so that none idles while another has several."""
+        def begin(slot: int, name: int) -> None:
+            slots.canvas[slot], slots.following[slot] = 0, weights.begin
+            slots.current[slot], slots.cell[slot], slots.drawn[slot], slots.name[slot] = -1, 0, 0, name
 
-    def __init__(self, slots: Slots, weights: Weights, count: int, threads: int) -> None:
-        self.threads = threads
-        self._slots, self._weights = slots, weights
-        self._changed = threading.Condition()
-        self._unfinished, self._next, self._count = count, 0, count
-        self._free = list(range(len(slots.drawn)))
-        self._waiting: list[int] = []  # slots whose sequences nobody advances at present
+        def finished(slot: int) -> bool:
+            return bool(slots.current[slot] == patches)
 
-    def take(self) -> Ints:
-        """Slots for a thread to advance; empty when all sequences are finished. Waits for work."""
-        with self._changed:
-            while self._unfinished > 0:  # less, when others give back after `close`
-                share = min(WIDTH, -(-self._unfinished // self.threads))
-                taken = [self._waiting.pop() for _ in range(min(share, len(self._waiting)))]
-                taken += [self._begin() for _ in range(min(share - len(taken), self._count - self._next))]
-                if taken:
-                    return np.array(sorted(taken), np.int64)
-                self._changed.wait()
-            self._changed.notify_all()
-        return np.zeros(0, np.int64)
-
-    def exchange(self, slots: Ints) -> Ints:
-        """Give back what was taken, and take anew."""
-        patches = self._slots.canvas.shape[2]
-        with self._changed:
-            for slot in slots.tolist():
-                if self._slots.current[slot] == patches:
-                    self._free.append(slot)
-                    self._unfinished -= 1
-                else:
-                    self._waiting.append(slot)
-            self._changed.notify_all()
-        return self.take()
-
-    def close(self) -> None:
-        """Let every thread end."""
-        with self._changed:
-            self._unfinished = 0
-            self._changed.notify_all()
-
-    def _begin(self) -> int:
-        """Put the next sequence into a free slot: there is one, since each thread holds at most WIDTH."""
-        slot, s = self._free.pop(), self._slots
-        s.canvas[slot], s.following[slot] = 0, self._weights.begin
-        s.current[slot], s.cell[slot], s.drawn[slot], s.name[slot] = -1, 0, 0, self._next
-        self._next += 1
-        return slot
+        return Queue(len(slots.drawn), begin, finished, count, min(self.threads, count))
 
 
 def _slots(network: FloorNet, count: int) -> Slots:

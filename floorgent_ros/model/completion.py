@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from floorgent_ros.geometry.canonical import canonical_segments
 from floorgent_ros.geometry.grid import CELL_M, WINDOW_CELLS
 from floorgent_ros.geometry.observation import Observation
-from floorgent_ros.model.paper.config import SEGMENTS
+from floorgent_ros.model.paper.config import SEGMENTS, UNSEEN, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.paper.sampling import Given, Seen, draw_from, look
+from floorgent_ros.model.paper.unseen import free_image, told
 from floorgent_ros.model.sampling import Nucleus, Sampler
 
 Levels = NDArray[np.int64]
@@ -29,7 +30,7 @@ class SequenceSampler(Sampler):
     @property
     def description(self) -> str:
         """How it draws, in a few words."""
-        if self.network.config.architecture == SEGMENTS:
+        if self.network.config.architecture in (SEGMENTS, UNSEEN):
             return "segment by segment"
         return "token by token, opcodes folded" if self.network.config.opcodes else "token by token"
 
@@ -40,12 +41,18 @@ class SequenceSampler(Sampler):
     def draw(self, memory: Seen, count: int, seed: int, nucleus: Nucleus, first: int = 0) -> list[Levels]:
         """Completions first … first + count − 1 of what was looked at."""
         drawn = draw_from(self.network, memory, count, seed, nucleus=nucleus, first=first)
+        if isinstance(self.network.config, UnseenConfig):  # on the window's cells; what was told is known
+            known = memory.prompt.shape[1] // self.network.vocabulary.per_segment
+            return [one[known:] for one in drawn]
         return [_cells(self.network.config.frame.to_metres(one)) for one in drawn]
 
 
 def given_of(network: SequenceNet, observation: Observation) -> Given:
     """What the network is told of an observation: an image, or a prompt where it takes no image."""
-    config, levels = network.config, observed_levels(network, observation)
+    config = network.config
+    if isinstance(config, UnseenConfig):
+        return Given(free_image(observation.image, config)[None], told(observation.image, config)[None])
+    levels = observed_levels(network, observation)
     if config.seen:
         return Given(config.frame.image(levels[: config.seen], config.image_cells)[None])
     return Given(prompt=levels[None, : config.observed_segments])

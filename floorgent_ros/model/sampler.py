@@ -15,13 +15,16 @@ from floorgent_ros.model.completion import SequenceSampler
 from floorgent_ros.model.graph_sampler import GraphSampler
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import EagerSampler, Nucleus, Sampler
+from floorgent_ros.model.segment_sampler import CompiledSegments
 
 
 def sampler_for(network: Network) -> Sampler:
     """The fastest sampler for the network's kind, device and number format."""
-    if isinstance(network, SequenceNet):
-        return SequenceSampler(network)
     first = next(network.parameters())
+    if isinstance(network, SequenceNet):
+        plain = first.device.type == "cpu" and first.dtype == torch.float32
+        kind = CompiledSegments if plain and CompiledSegments.fits(network) else SequenceSampler
+        return kind(network)
     if first.device.type == "cuda":
         return GraphSampler(network)
     return CompiledSampler(network) if first.dtype == torch.float32 else EagerSampler(network)

@@ -21,7 +21,8 @@ class Nucleus:
     """How the model's distribution is sharpened.
 
     top_p: share of the probability that is kept (section IV-C). temperature: divides the logits first.
-    wall_log_odds: added to the log odds of every patch's hazard; below 0 fewer, surer walls are drawn.
+    wall_log_odds: added to the log odds of every patch's hazard, or of a further wall after each; below 0
+    fewer walls are drawn.
     top_k: at most so many choices are kept, 0 all; 1 is greedy.
     """
 

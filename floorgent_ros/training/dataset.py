@@ -13,7 +13,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -29,6 +29,8 @@ from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.simulation.site import Site
 from floorgent_ros.training.samples import Sample, draw_sample
+
+Collated = TypeVar("Collated")
 
 _STATES = np.array([UNKNOWN, FREE, OCCUPIED, UNKNOWN], np.int8)
 _CHUNK = 64  # samples a worker draws in one task
@@ -197,22 +199,21 @@ def collate(samples: list[Sample], layout: Layout, max_segments: int) -> Batch:
 
 def batches(
     samples: SampleFolder,
-    layout: Layout,
+    collated: Callable[[list[Sample]], Collated],
     size: int,
-    max_segments: int,
     seed: int,
     first: int = 0,
     share: slice = slice(None),
-) -> Iterator[Batch]:
+) -> Iterator[Collated]:
     """Endless shuffled, turned batches of similar length; batch k depends on seed and k only.
 
-    first: the batch to begin with, for exact resume. share: which samples of each batch to yield, for one
-    of several processes; all shares together are the batch.
+    collated: makes a batch of samples. first: the batch to begin with, for exact resume. share: which samples
+    of each batch to yield, for one of several processes; all shares together are the batch.
     """
     if len(samples) < size:
         raise PlanError(f"{len(samples)} samples do not fill a batch of {size}; draw more")
     for chosen in turned_draws(samples.lengths, size, seed, first, share):
-        yield collate([samples[i].turned(turn) for i, turn in chosen], layout, max_segments)
+        yield collated([samples[i].turned(turn) for i, turn in chosen])
 
 
 def turned_draws(

@@ -22,13 +22,14 @@ from floorgent_ros.geometry.grid import UNKNOWN
 from floorgent_ros.model.checkpoint import Config
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.inpainting import InpaintingConfig
-from floorgent_ros.model.network import Batch
-from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.config import SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceBatch
+from floorgent_ros.model.paper.unseen import free_image, left_to_right, told
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import floors
 from floorgent_ros.training.dataset import SampleFolder, batches, collate, prepare_once, turned_draws
 from floorgent_ros.training.processes import Processes
+from floorgent_ros.training.samples import Sample
 from floorgent_ros.training.sequences import SequenceFolder, sequences
 
 WHOLE = slice(None)
@@ -52,6 +53,8 @@ def task_of(
 ) -> Task:
     """The task that a network of this configuration is trained for; draws its samples where need be."""
     processes = processes or Processes()
+    if isinstance(config, UnseenConfig):
+        return UnseenTask(config, settings, data, out, processes)
     if isinstance(config, SequenceConfig):
         return SequenceTask(config, settings, data, processes)
     task = PaintTask if isinstance(config, InpaintingConfig) else WallTask
@@ -65,25 +68,28 @@ class WallTask:
 
     def __init__(
         self,
-        config: ModelConfig | InpaintingConfig,
+        config: ModelConfig | InpaintingConfig | UnseenConfig,
         settings: TrainingSettings,
         data: Path,
         out: Path,
         processes: Processes,
     ) -> None:
         self.config, self.settings, self.out, self.processes = config, settings, out, processes
-        self.layout = Layout(config.levels, config.patch)
         self.samples = self.drawn(data, "train", settings.samples, settings.seed)
         self.val = self.in_batches(self.drawn(data, "val", settings.val_samples, settings.seed + 1))
 
-    def batches(self, first: int, share: slice) -> Iterator[Batch]:
+    def batches(self, first: int, share: slice) -> Iterator[Any]:
         """Turned batches of similar length."""
         settings = self.settings
-        return batches(
-            self.samples, self.layout, settings.batch, self.config.max_segments, settings.seed, first, share
-        )
+        return batches(self.samples, self.collated, settings.batch, settings.seed, first, share)
 
-    def counted(self, batch: Batch) -> Tensor:
+    def collated(self, samples: list[Sample]) -> Any:
+        """A batch of these samples."""
+        assert not isinstance(self.config, UnseenConfig)  # noqa: S101 (its task makes others)
+        layout = Layout(self.config.levels, self.config.patch)
+        return collate(samples, layout, self.config.max_segments)
+
+    def counted(self, batch: Any) -> Tensor:
         """Walls."""
         return batch.lengths.sum()
 
@@ -96,12 +102,10 @@ class WallTask:
         self.processes.wait()
         return SampleFolder(folder)
 
-    def in_batches(self, samples: SampleFolder) -> list[Batch]:
+    def in_batches(self, samples: SampleFolder) -> list[Any]:
         """All samples once, by length."""
-        return [
-            collate([samples[i] for i in group], self.layout, self.config.max_segments)
-            for group in _by_length(samples.lengths, self.settings.batch)
-        ]
+        groups = _by_length(samples.lengths, self.settings.batch)
+        return [self.collated([samples[i] for i in group]) for group in groups]
 
 
 class PaintTask(WallTask):
@@ -109,7 +113,7 @@ class PaintTask(WallTask):
 
     unit = "cell"
 
-    def counted(self, batch: Batch) -> Tensor:
+    def counted(self, batch: Any) -> Tensor:
         """Unknown cells."""
         return (batch.image == UNKNOWN).sum()
 
@@ -145,18 +149,51 @@ class SequenceTask:
         return batch.tokens
 
 
+class UnseenTask(WallTask):
+    """The unseen walls as a sequence that goes on after the seen ones (`model.paper.unseen`)."""
+
+    config: UnseenConfig
+
+    def collated(self, samples: list[Sample]) -> SequenceBatch:
+        """What is told and asked of these samples."""
+        return collate_unseen(samples, self.config)
+
+    def counted(self, batch: SequenceBatch) -> Tensor:
+        """Unseen walls."""
+        return batch.asked.sum()
+
+
+def collate_unseen(samples: list[Sample], config: UnseenConfig) -> SequenceBatch:
+    """Pad what is told and asked of simulated observations; over max_segments the farthest are left out."""
+    known = [told(sample.image, config) for sample in samples]
+    levels = [
+        np.concatenate([seen, left_to_right(sample.walls, config.max_segments - len(seen), config)])
+        for seen, sample in zip(known, samples, strict=True)
+    ]
+    return SequenceBatch(
+        *_padded(levels),
+        torch.from_numpy(np.stack([free_image(sample.image, config) for sample in samples])),
+        torch.tensor([len(seen) for seen in known]),
+    )
+
+
 def collate_sequences(samples: list[np.ndarray[Any, Any]], config: SequenceConfig) -> SequenceBatch:
     """Pad (n, 4) levels and draw the image that the configuration's observation shows."""
-    lengths = np.array([len(levels) for levels in samples])
-    padded = np.zeros((len(samples), max(1, lengths.max()), 4), np.int64)
-    for index, levels in enumerate(samples):
-        padded[index, : len(levels)] = levels
     image = np.zeros((len(samples), 0, 0), np.bool_)
     if config.seen:
         image = np.stack(
             [config.frame.image(levels[: config.seen], config.image_cells) for levels in samples]
         )
-    return SequenceBatch(torch.from_numpy(padded), torch.from_numpy(lengths), torch.from_numpy(image))
+    return SequenceBatch(*_padded(samples), torch.from_numpy(image))
+
+
+def _padded(samples: list[np.ndarray[Any, Any]]) -> tuple[Tensor, Tensor]:
+    """(n, 4) levels each → (B, n, 4), zero behind the end of each, and lengths (B,)."""
+    lengths = [len(levels) for levels in samples]
+    padded = np.zeros((len(samples), max(1, *lengths), 4), np.int64)
+    for row, levels in zip(padded, samples, strict=True):
+        row[: len(levels)] = levels
+    return torch.from_numpy(padded), torch.tensor(lengths)
 
 
 def _prepared(config: SequenceConfig, data: Path, split: str, processes: Processes) -> SequenceFolder:

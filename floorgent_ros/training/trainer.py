@@ -59,6 +59,7 @@ class Trainer:
             settings.learning_rate,
             betas=(0.9, settings.beta2),
             weight_decay=settings.weight_decay,
+            fused=True,
         )
         self.progress = Progress()
         self.curves: Curves | None = None

@@ -134,9 +134,10 @@ def test_shipped_checkpoints_and_runs_are_found_by_name(tmp_path):
     assert checkpoint("images", tmp_path) == tmp_path / "paper_images.safetensors"
 
 
-def test_the_nodes_own_model_has_no_tokens():
-    with pytest.raises(CheckpointError, match="has no tokens"):
-        load(shipped())
+def test_the_nodes_own_models_do_not_draw_the_papers_sequences():
+    for path in (shipped(), shipped().with_name("sweep.safetensors")):
+        with pytest.raises(CheckpointError, match="does not draw the paper's sequences"):
+            load(path)
 
 
 def test_calibration_without_a_checkpoint_is_one_line(tmp_path, monkeypatch):

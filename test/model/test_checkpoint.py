@@ -209,6 +209,8 @@ def test_a_small_file_cannot_ask_for_a_huge_network(path, network, change, alloc
         ("resnet", {"encoder_blocks": (HUGE, HUGE), "encoder_widths": (HUGE, HUGE)}),
         ("mixer", {"mixer_layers": HUGE, "mixer_feed": HUGE}),
         ("mixer", {"image_cells": 512, "mixer_patch": 1, "mixer_feed": HUGE}),
+        ("segments", {"extent_m": 1e-9}),
+        ("segments", {"extent_m": 1e-320}),
     ],
 )
 def test_nor_can_one_of_the_papers_family(tmp_path, kind, change, allocated):

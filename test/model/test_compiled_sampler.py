@@ -10,8 +10,8 @@ import torch
 from tiny_model import random_image, tiny_config, tiny_network
 
 from floorgent_ros.model import compiled_sampler
-from floorgent_ros.model.checkpoint import load_checkpoint
-from floorgent_ros.model.compiled_sampler import WIDTH, CompiledSampler, Queue
+from floorgent_ros.model.checkpoint import load_checkpoint, shipped
+from floorgent_ros.model.compiled_sampler import WIDTH, CompiledSampler
 from floorgent_ros.model.compiled_sweep import advance
 from floorgent_ros.model.sampler import sampler_for
 from floorgent_ros.model.sampling import EagerSampler, Nucleus, Sweep, uniforms
@@ -68,7 +68,7 @@ def test_other_sizes_of_the_network():
 
 
 def test_the_shipped_network_draws_the_same_walls():
-    network, _ = load_checkpoint()
+    network, _ = load_checkpoint(shipped().with_name("sweep.safetensors"))
     image = np.full((256, 256), -1, np.int8)
     image[100:156, 96:170] = 0
     image[100, 96:170] = image[155, 96:140] = image[100:156, 96] = 100
@@ -100,7 +100,7 @@ def test_logits_agree_at_every_step(network, compiled, seed):
     eager = Recording(network.decoder, EagerSampler(network).look(image), 1, steps, Nucleus(1.0))
     memory, settings = compiled.look(image), np.array([1.0, 1.0, 0.0])
     rows = np.full((1, steps, FIELDS), -1)
-    slots, scratch = Queue(compiled._slots, compiled.weights, 1, 1).take(), compiled._scratch[0]
+    slots, scratch = compiled.queue(1).take(), compiled._scratch[0]
     compared = 0
     with torch.inference_mode():
         for number in numbers:
@@ -162,7 +162,7 @@ def test_a_thread_that_fails_ends_the_draw(compiled, monkeypatch):
 
 def test_a_closed_queue_gives_out_nothing_whatever_is_given_back(compiled):
     slots = compiled._slots
-    queue = Queue(slots, compiled.weights, 2 * WIDTH, 2)
+    queue = compiled.queue(2 * WIDTH)
     first, second = queue.take(), queue.take()
     queue.close()
     slots.current[first] = slots.canvas.shape[2]  # finished in the meantime
@@ -173,7 +173,7 @@ def test_a_closed_queue_gives_out_nothing_whatever_is_given_back(compiled):
 def test_the_queue_hands_out_every_sequence_once_and_shares_the_rest(compiled):
     count, slots = 3 * WIDTH + 1, compiled._slots
     patches = slots.canvas.shape[2]
-    queue = Queue(slots, compiled.weights, count, 2)
+    queue = compiled.queue(count)
     taken = [queue.take(), queue.take()]
     assert [len(part) for part in taken] == [WIDTH, WIDTH]
     slots.current[taken[0]] = patches  # all of these are finished

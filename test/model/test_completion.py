@@ -15,8 +15,9 @@ from floorgent_ros.geometry.observation import observe
 from floorgent_ros.geometry.segments import to_metres
 from floorgent_ros.model.checkpoint import load_checkpoint, save_checkpoint
 from floorgent_ros.model.completion import SequenceSampler, observed_levels
-from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.config import SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceNet
+from floorgent_ros.model.paper.unseen import told
 from floorgent_ros.model.sampling import Nucleus
 from floorgent_ros.predictor import DistancePredictor
 
@@ -30,6 +31,9 @@ CONFIG = SequenceConfig(
     observed_segments=4,
     encoder_widths=(4, 16),
     encoder_blocks=(1, 1),
+)
+UNSEEN = UnseenConfig(
+    width=16, layers=1, heads=2, feed=16, max_segments=9, encoder_widths=(4, 16), encoder_blocks=(1, 1)
 )
 ORIGIN, SIDE = (3.0, -2.0), 6.0  # of the room's map, m
 
@@ -80,23 +84,45 @@ def test_an_image_model_sees_its_nearest_segments(monkeypatch):
     assert expected.sum() > 20
 
 
-def test_the_predictor_runs_a_checkpoint_of_the_papers_family(tmp_path):
+@pytest.mark.parametrize("yaw", [0.0, math.radians(25)])
+def test_a_model_of_the_unseen_is_told_what_was_seen_and_draws_the_rest(yaw, monkeypatch):
+    grid, viewpoint = room_map(yaw)
+    observation = observe(grid, viewpoint)
+    network = SequenceNet(UNSEEN).eval()
+    with torch.no_grad():
+        network.decoder.stop.bias.fill_(-9.0)  # goes on to the end
+    given = []
+    extend = network.decoder.extend
+    monkeypatch.setattr(
+        network.decoder, "extend", lambda tokens, *rest: given.append(tokens) or extend(tokens, *rest)
+    )
+    drawn = SequenceSampler(network)(observation, 2, 0)
+    known = told(observation.image, UNSEEN)
+    assert len(known) == 5  # four walls and the mark
+    assert given[0].shape == (1, 6 * 5 - 1)  # its last token goes in with the first draw
+    assert [cells.shape for cells in drawn] == [(UNSEEN.max_segments - 5, 4)] * 2
+    for x, y in to_metres(known[:4], observation.frame).reshape(-1, 2):
+        assert distance_to(room_walls(grid), (x, y)).min() < 0.3
+
+
+@pytest.mark.parametrize("config", [CONFIG, UNSEEN], ids=["paper", "unseen"])
+def test_the_predictor_runs_a_checkpoint_of_the_papers_family(tmp_path, config):
     path = tmp_path / "paper.safetensors"
     torch.manual_seed(0)
-    save_checkpoint(path, SequenceNet(CONFIG).state_dict(), CONFIG)
+    save_checkpoint(path, SequenceNet(config).state_dict(), config)
     network, _ = load_checkpoint(path)
-    assert network.config == CONFIG
+    assert network.config == config
     predictor = DistancePredictor.from_checkpoint(path, device="cpu")
     grid, viewpoint = room_map()
     field = predictor.predict(grid, viewpoint, completions=2)
     again = predictor.predict(grid, viewpoint, completions=2)
-    assert field.horizon_m == CONFIG.horizon_m
+    assert field.horizon_m == config.horizon_m
     assert len(field.completions) == 2
     np.testing.assert_array_equal(field.distance, again.distance)
     assert np.isfinite(field.distance[128, 128])
     assert np.isnan(field.distance).any()  # observed walls
     assert "paper.safetensors" in predictor.description
-    assert "opcodes folded" in predictor.description
+    assert ("opcodes folded" if config is CONFIG else "compiled decoding") in predictor.description
     assert predictor.sampler.fastest.milliseconds.keys() == {"encoder", "decode"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from paper_models import KINDS, random_batch, small_network, talkative
+from paper_models import KINDS, random_batch, small_config, small_network, talkative
 
 from floorgent_ros.benchmark.straightforward import TokenByToken
 from floorgent_ros.errors import ConfigError
@@ -13,7 +13,7 @@ from floorgent_ros.model.paper.sampling import GREEDY, Given, beam_search, draw
 from floorgent_ros.model.sampling import Nucleus
 
 PLAIN = Nucleus(top_p=1.0)
-WITHOUT_IMAGE = [kind for kind in KINDS if "image" not in kind and kind not in ("resnet", "mixer")]
+WITHOUT_IMAGE = [kind for kind in KINDS if small_config(kind).observation == "none"]
 
 
 def given_for(network, samples=1, prompt=0, seed=0):
@@ -42,6 +42,27 @@ def test_cached_logits_are_the_uncached_ones(kind, prompt, at_once):
             found.append(network.decoder.extend(step, state, step.shape[1]))
             place += at_once
     torch.testing.assert_close(torch.cat(found, 1), expected[:, prompt:], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("change", "given", "rows"),
+    [("spread", 2, [0, 0, 1, 1, 2, 2]), ("keep", [2, 1], [2, 1]), ("reorder", [2, 0, 2], [2, 0, 2])],
+    ids=["spread", "keep", "reorder"],
+)
+def test_other_rows_go_on_as_their_sequences(kind, change, given, rows):
+    network = small_network(kind)
+    batch = random_batch(network.config, [5, 5, 5])
+    tokens = network.vocabulary.encode(batch.levels, batch.lengths)
+    with torch.inference_mode():
+        context = network.context(batch.image)
+        expected = network.decoder(tokens, context)[rows]
+        state = network.decoder.begin(3, tokens.shape[1], network.decoder.remember(context))
+        network.decoder.extend(tokens[:, :14], state, 1)  # within a segment
+        getattr(state, change)(torch.tensor(given) if change == "reorder" else given)
+        rest = tokens[rows, 14:-1]
+        found = network.decoder.extend(rest, state, rest.shape[1])
+    torch.testing.assert_close(found, expected[:, 15:], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,8 +180,10 @@ def test_beam_search_finds_a_likelier_plan_somewhere():
     assert max(gains) > 1e-3
 
 
-def test_the_beams_nats_are_those_of_its_sequence():
-    network = small_network("tokens", 1)
+@pytest.mark.parametrize("kind", ["tokens", "segments"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_beams_nats_are_those_of_its_sequence(kind, seed):
+    network = talkative(small_network(kind, seed))
     levels, nats = beam_search(network, 3)
     tokens = network.vocabulary.encode(torch.from_numpy(levels)[None], torch.tensor([len(levels)]))
     logits = network.decoder(tokens, None)

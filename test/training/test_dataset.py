@@ -38,6 +38,10 @@ LAYOUT = Layout(256, 8)
 COUNT = 11
 
 
+def collated(samples):
+    return collate(samples, LAYOUT, 320)
+
+
 @pytest.fixture(scope="module")
 def written():
     rng = np.random.default_rng(0)
@@ -136,16 +140,16 @@ def test_the_farthest_walls_of_a_long_sample_are_left_out(written):
 
 def test_stream_from_a_later_batch_is_the_stream_without_the_first_ones(folder):
     samples = SampleFolder(folder)  # 11 samples in batches of 4: two an epoch
-    whole = list(itertools.islice(batches(samples, LAYOUT, 4, 320, seed=5), 7))
+    whole = list(itertools.islice(batches(samples, collated, 4, seed=5), 7))
     for first in (1, 2, 5):
-        later = itertools.islice(batches(samples, LAYOUT, 4, 320, seed=5, first=first), 7 - first)
+        later = itertools.islice(batches(samples, collated, 4, seed=5, first=first), 7 - first)
         assert all(same(a, b) for a, b in zip(later, whole[first:], strict=True))
 
 
 def test_stream_depends_on_the_seed_and_epochs_differ(folder):
     samples = SampleFolder(folder)
     one, again, other = (
-        list(itertools.islice(batches(samples, LAYOUT, 4, 320, seed=seed), 4)) for seed in (1, 1, 2)
+        list(itertools.islice(batches(samples, collated, 4, seed=seed), 4)) for seed in (1, 1, 2)
     )
     assert all(same(a, b) for a, b in zip(one, again, strict=True))
     assert not any(same(a, b) for a, b in zip(one, other, strict=True))
@@ -158,7 +162,7 @@ def test_an_epoch_shows_no_sample_twice_and_turns_keep_what_a_sample_is(folder, 
     assert len(counts) == COUNT
     turns = set()
     for epoch in range(6):
-        stream = itertools.islice(batches(samples, LAYOUT, 5, 320, seed=3, first=2 * epoch), 2)
+        stream = itertools.islice(batches(samples, collated, 5, seed=3, first=2 * epoch), 2)
         seen = []
         for batch in stream:
             for image, length in zip(batch.image.numpy(), batch.lengths.tolist(), strict=True):
@@ -175,15 +179,14 @@ def test_an_epoch_shows_no_sample_twice_and_turns_keep_what_a_sample_is(folder, 
 def test_batches_hold_samples_of_similar_length(folder):
     samples = SampleFolder(folder)
     spread = [
-        int(np.ptp(batch.lengths.numpy()))
-        for batch in itertools.islice(batches(samples, LAYOUT, 2, 320, 0), 5)
+        int(np.ptp(batch.lengths.numpy())) for batch in itertools.islice(batches(samples, collated, 2, 0), 5)
     ]
     assert max(spread) <= 6  # lengths grow by 3: neighbours, one left out among them at most
 
 
 def test_too_few_samples_for_a_batch_are_said(folder):
     with pytest.raises(PlanError, match=f"{COUNT} samples do not fill a batch of 12"):
-        next(batches(SampleFolder(folder), LAYOUT, 12, 320, seed=0))
+        next(batches(SampleFolder(folder), collated, 12, seed=0))
 
 
 # Drawing -------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from floorgent_ros.config import TrainingSettings
 from floorgent_ros.errors import ConfigError, FloorgentError
 from floorgent_ros.model.checkpoint import load_checkpoint
 from floorgent_ros.model.config import ModelConfig
+from floorgent_ros.model.paper.config import UnseenConfig
 from floorgent_ros.training import dataset
 from floorgent_ros.training import trainer as module
 from floorgent_ros.training.state import Progress
@@ -23,6 +24,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 STEP_S = 0.25  # every step takes this long by the tests' clock
 CONFIG = tiny_config(256, layers=1, dropout=0.2)
+UNSEEN = UnseenConfig(
+    width=16, layers=1, heads=2, feed=16, dropout=0.2, encoder_widths=(4, 16), encoder_blocks=(1, 1)
+)
 
 
 def minutes_of(steps):
@@ -99,19 +103,20 @@ def stop_before(step):
     return on_step
 
 
-def test_resumed_training_is_the_uninterrupted_one_to_the_last_bit(tmp_path, clock):
-    whole = write_run(tmp_path / "whole")
+@pytest.mark.parametrize("config", [CONFIG, UNSEEN], ids=["sweep", "unseen"])
+def test_resumed_training_is_the_uninterrupted_one_to_the_last_bit(tmp_path, clock, config):
+    whole = write_run(tmp_path / "whole", config=config)
     progress = whole.run()
     assert progress.step == 4
     assert progress.seconds == pytest.approx(4 * STEP_S)
 
     clock.looks, clock.on_step = 0, stop_before(1)
-    before = write_run(tmp_path / "parts")
+    before = write_run(tmp_path / "parts", config=config)
     with pytest.raises(StoppedError):
         before.run()
     for begin, stop in ((1, 3), (3, None)):
         clock.looks, clock.on_step = 2 * begin, stop_before(stop)
-        part = write_run(tmp_path / "parts")
+        part = write_run(tmp_path / "parts", config=config)
         assert not equal(weights(part), weights(before))
         part.resume()
         assert part.progress.step == begin

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from floorgent_ros.errors import ConfigError
-from floorgent_ros.geometry.canonical import SequenceFrame
+from floorgent_ros.geometry.canonical import LONGEST_M, SequenceFrame
+from floorgent_ros.geometry.grid import WINDOW_M
 
-TOKENS, MLP, SEGMENTS = "floorgent-tokens-1", "floorgent-mlp-1", "floorgent-segments-1"
+TOKENS, MLP, SEGMENTS = "floorgent-tokens-1", "floorgent-mlp-1", "floorgent-segments-2"
 ARCHITECTURES = (TOKENS, MLP, SEGMENTS)
+UNSEEN = "floorgent-unseen-1"
 OBSERVATIONS = ("none", "nearest", "all")
 ENCODERS = ("resnet", "mixer")
 OPCODES = 3  # stop, move, line
@@ -53,12 +55,7 @@ class SequenceConfig:
     mixer_feed: int = 256
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("architecture", ARCHITECTURES),
-            ("observation", OBSERVATIONS),
-            ("image_encoder", ENCODERS),
-            ("order", ("nearest-first",)),
-        ):
+        for name, choices in self.choices.items():
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} = {getattr(self, name)!r}: use one of {', '.join(choices)}")
         if self.vocabulary != self.levels + OPCODES:
@@ -75,11 +72,90 @@ class SequenceConfig:
             raise ConfigError(f"width = {self.width}: use a multiple of heads = {self.heads}")
 
     @property
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """What the settings with a name for a value can be."""
+        return {
+            "architecture": ARCHITECTURES,
+            "observation": OBSERVATIONS,
+            "image_encoder": ENCODERS,
+            "order": ("nearest-first",),
+        }
+
+    @property
     def frame(self) -> SequenceFrame:
         """Quantisation and horizon."""
         return SequenceFrame(self.levels, self.horizon_m, self.extent_m, self.max_segments)
 
     @property
+    def longest_m(self) -> float:
+        """Length of the longest segment."""
+        return LONGEST_M
+
+    @property
+    def chained(self) -> bool:
+        """Whether a segment's first end is likely near the one before."""
+        return False
+
+    @property
+    def plain_stop(self) -> bool:
+        """Whether stop is drawn as often as it is likely; else the nucleus cuts it like any other token."""
+        return False
+
+    @property
     def seen(self) -> int:
         """How many of the nearest segments the image shows."""
         return {"none": 0, "nearest": self.observed_segments, "all": self.max_segments}[self.observation]
+
+
+@dataclass(frozen=True)
+class UnseenConfig(SequenceConfig):
+    """One step a wall after the walls that a robot has seen: the wide setting, in the same sequences' form.
+
+    A sequence begins with the nearest `observed_segments` seen walls, which are given, and goes on with the
+    unseen ones, both left to right; all of them are those of `geometry.segments`, on the window's cells. The
+    image shows where it was seen free.
+    """
+
+    architecture: str = UNSEEN
+    observation: str = "free"
+    order: str = "left-to-right"
+    extent_m: float = WINDOW_M
+    horizon_m: float = WINDOW_M / 2
+    max_segments: int = 320
+    observed_segments: int = 64
+    image_cells: int = 64
+    positions: bool = False
+    width: int = 192
+    layers: int = 4
+    heads: int = 4
+    feed: int = 384
+    dropout: float = 0.0
+    encoder_widths: tuple[int, int] = (16, 128)
+    encoder_blocks: tuple[int, int] = (1, 1)
+    encoder_dropout: float = 0.0
+
+    @property
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """One architecture, observation and order."""
+        alone = {"architecture": (UNSEEN,), "observation": ("free",), "order": ("left-to-right",)}
+        return super().choices | alone
+
+    @property
+    def longest_m(self) -> float:
+        """Walls are not subdivided."""
+        return self.extent_m
+
+    @property
+    def chained(self) -> bool:
+        """Left to right."""
+        return True
+
+    @property
+    def plain_stop(self) -> bool:
+        """A wall is one of many chances to stop: what is unlikely at each must not be cut."""
+        return True
+
+    @property
+    def seen(self) -> int:
+        """How many seen walls are told."""
+        return self.observed_segments

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from floorgent_ros.model.network import Losses
-from floorgent_ros.model.paper.config import MLP, SEGMENTS, SequenceConfig
+from floorgent_ros.model.paper.config import MLP, SEGMENTS, UNSEEN, SequenceConfig
 from floorgent_ros.model.paper.mixer import Mixer
 from floorgent_ros.model.paper.mlp import MlpDecoder
 from floorgent_ros.model.paper.resnet import ResNet
@@ -25,21 +25,35 @@ class SequenceBatch:
     """B samples padded to n segments.
 
     levels (B, n, 4) int64, zero-padded, in canonical order. lengths (B,). image (B, C, C) bool, row 0 =
-    lowest y; (B, 0, 0) for a model without image.
+    lowest y; (B, 0, 0) for a model without image. given (B,): how many of the first segments are told, not
+    asked; None: none.
     """
 
     levels: Tensor
     lengths: Tensor
     image: Tensor
+    given: Tensor | None = None
 
     def to(self, device: torch.device | str) -> SequenceBatch:
         """Move all tensors."""
-        return SequenceBatch(self.levels.to(device), self.lengths.to(device), self.image.to(device))
+        given = None if self.given is None else self.given.to(device)
+        return SequenceBatch(self.levels.to(device), self.lengths.to(device), self.image.to(device), given)
+
+    @property
+    def asked(self) -> Tensor:
+        """(B,) how many segments of each sample are not given."""
+        return self.lengths if self.given is None else self.lengths - self.given
 
     @property
     def tokens(self) -> Tensor:
         """How many tokens the samples have in all, whatever a model leaves out: 6 n + 1 each."""
-        return (LENGTH * self.lengths + 1).sum()
+        return (LENGTH * self.asked + 1).sum()
+
+    def counted(self, per_segment: int, count: int) -> Tensor:
+        """(B, count) bool: which tokens belong to a sample, its stop included, and are not given."""
+        index = torch.arange(count, device=self.lengths.device)
+        first = per_segment * (self.lengths - self.asked)[:, None]
+        return (index >= first) & (index <= per_segment * self.lengths[:, None])
 
 
 @dataclass(frozen=True)
@@ -102,42 +116,40 @@ class SequenceNet(nn.Module):
         target = log_probability.gather(-1, tokens[..., None])
         rank = (log_probability > target).sum(-1)
         found = Scores(-target[..., 0], rank, log_probability.amax(-1).exp(), counted)
-        return found if self.vocabulary.opcodes else _with_opcodes(found, batch.lengths)
+        return found if self.vocabulary.opcodes else _with_opcodes(found, batch)
 
     def _logits(self, batch: SequenceBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (B, T), logits (B, T, V) and which tokens count (B, T)."""
         tokens = self.vocabulary.encode(batch.levels, batch.lengths)
-        index = torch.arange(tokens.shape[1], device=tokens.device)
-        counted = index <= self.vocabulary.per_segment * batch.lengths[:, None]
+        counted = batch.counted(self.vocabulary.per_segment, tokens.shape[1])
         return tokens, self.decoder(tokens, self.context(batch.image)), counted
 
 
 def _decoder(config: SequenceConfig) -> Decoder:
     if config.architecture == MLP:
         return MlpDecoder(config)
-    return SegmentDecoder(config) if config.architecture == SEGMENTS else TokenDecoder(config)
+    return SegmentDecoder(config) if config.architecture in (SEGMENTS, UNSEEN) else TokenDecoder(config)
 
 
-def _with_opcodes(scores: Scores, lengths: Tensor) -> Scores:
+def _with_opcodes(scores: Scores, batch: SequenceBatch) -> Scores:
     """Scores of 4 n + 1 tokens → those of 6 n + 1, opcodes certain (section IV-B5); stops stay stops."""
-    batch, length = scores.nats.shape
+    lengths, (count, length) = batch.lengths, scores.nats.shape
     segments = length // len(COORDINATES)
     places = torch.arange(segments, device=lengths.device)[:, None] * LENGTH + torch.tensor(
         COORDINATES, device=lengths.device
     )
-    target = places.flatten().expand(batch, -1)
+    target = places.flatten().expand(count, -1)
     stop = len(COORDINATES) * lengths[:, None]
 
     def spread(values: Tensor, certain: float) -> Tensor:
-        out = values.new_full((batch, LENGTH * segments + 1), certain)
+        out = values.new_full((count, LENGTH * segments + 1), certain)
         out = out.scatter(1, target, values[:, :-1])
         # the stop stood where the next x0 would be
         return out.scatter(1, LENGTH * lengths[:, None], values.gather(1, stop))
 
-    index = torch.arange(LENGTH * segments + 1, device=lengths.device)
     return Scores(
         spread(scores.nats, 0.0),
         spread(scores.rank, 0),
         spread(scores.confidence, 1.0),
-        index <= LENGTH * lengths[:, None],
+        batch.counted(LENGTH, LENGTH * segments + 1),
     )

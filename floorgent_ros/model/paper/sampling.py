@@ -20,7 +20,7 @@ from torch import Tensor
 
 from floorgent_ros.errors import ConfigError
 from floorgent_ros.model.paper.network import SequenceNet
-from floorgent_ros.model.paper.vocabulary import LINE, STOP
+from floorgent_ros.model.paper.vocabulary import LINE, MOVE, STOP
 from floorgent_ros.model.sampling import Nucleus
 from floorgent_ros.model.trunk import KeyValue
 
@@ -118,6 +118,7 @@ class Drawing:
     def __init__(self, network: SequenceNet, seen: Seen, numbers: Tensor, nucleus: Nucleus) -> None:
         """numbers: uniforms (T, B · count) for T tokens."""
         self.decoder, self.vocabulary, self.nucleus = network.decoder, network.vocabulary, nucleus
+        self.plain_stop = network.config.plain_stop
         self.numbers = numbers.to(seen.prompt.device)
         samples, self.index = seen.prompt.shape  # of the next token
         length, batch = self.numbers.shape
@@ -152,9 +153,11 @@ class Drawing:
     def _pick(self, logits: Tensor) -> Tensor:
         """(n, V) logits of the unfinished sequences' next tokens → (n,) tokens."""
         allowed = self.vocabulary.allowed(self.index, self.tokens[self.rows, : self.index])
-        return self.nucleus.pick(
-            logits.masked_fill(~allowed, -torch.inf), self.numbers[self.index, self.rows]
-        )
+        logits, nucleus = logits.masked_fill(~allowed, -torch.inf), self.nucleus
+        if self.plain_stop and self.vocabulary.may_stop(self.index):
+            logits[:, MOVE] += nucleus.wall_log_odds
+            nucleus = Nucleus(top_p=1.0)
+        return nucleus.pick(logits, self.numbers[self.index, self.rows])
 
     def _put(self, chosen: Tensor) -> list[int]:
         """Write the next tokens (n,); which of the rows go on, in the order that they have from now on."""

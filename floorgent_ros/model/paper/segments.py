@@ -16,20 +16,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.copying import Copying, Ends, distance_levels, farthest
 from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
 from floorgent_ros.model.paper.tokens import trunk_of
 from floorgent_ros.model.paper.vocabulary import COORDINATES, FIRST, LENGTH, LINE, MOVE, STOP
-from floorgent_ros.model.trunk import KeyValue, TrunkState
+from floorgent_ros.model.trunk import Cache, KeyValue, TrunkState
 
 NEVER = -1e4  # logit of what cannot be; float16 holds it
 
 
 @dataclass
 class SegmentState(TrunkState):
-    """What sampling keeps: the head's state (N, E), this segment's tokens, how many went in."""
+    """What sampling keeps: the head's state (N, E), this segment's tokens, earlier ends, how many went in."""
 
     head: Tensor
     tokens: Tensor
+    ends: Ends
     index: int = 0
 
     def spread(self, times: int) -> None:
@@ -49,6 +51,13 @@ class SegmentState(TrunkState):
 
     def _own(self, change: Callable[[Tensor], Tensor]) -> None:
         self.head, self.tokens = change(self.head), change(self.tokens)
+        self.ends = self.ends.changed(change)
+
+
+def segment_levels(tokens: Tensor) -> Tensor:
+    """(B, 6 n) tokens of n whole segments → (B, n, 4) levels; of stops, which fill up, zeros."""
+    rows = tokens.reshape(len(tokens), tokens.shape[1] // LENGTH, LENGTH)
+    return (rows[..., list(COORDINATES)] - FIRST).clamp(min=0)
 
 
 class SegmentDecoder(nn.Module):
@@ -62,6 +71,8 @@ class SegmentDecoder(nn.Module):
         self.start = nn.Parameter(torch.empty(width).normal_(std=START_STD))
         self.coordinates = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(4))
         self.position = nn.Embedding(config.max_segments + 1, width) if config.positions else None
+        self.distance = nn.Embedding(farthest(config.levels), width)
+        self.copying = Copying(config)
         self.stop = nn.Linear(width, 1)
         self.drawn = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(3))
         self.mix = nn.ModuleList(
@@ -75,26 +86,33 @@ class SegmentDecoder(nn.Module):
         for linear in (self.stop, *self.out):
             nn.init.zeros_(linear.weight)
             nn.init.zeros_(linear.bias)
-        for embedding in (*self.coordinates, *self.drawn, self.position):
+        for embedding in (*self.coordinates, *self.drawn, self.position, self.distance):
             if embedding is not None:
                 start_as_waves(embedding)
 
     def forward(self, tokens: Tensor, context: Tensor | None) -> Tensor:
         """(B, 6 n + 1) tokens and (B, S, E) image vectors → (B, 6 n + 1, V) logits, as `TokenDecoder`'s."""
         cross = None if context is None else self.trunk.context(context)
-        count = tokens.shape[1] // LENGTH
-        levels = (tokens[:, :-1].unflatten(1, (count, LENGTH))[..., list(COORDINATES)] - FIRST).clamp(min=0)
-        x = torch.cat([self.start.expand(len(tokens), 1, -1), self._embed(levels, 0)], 1)
-        head = self.trunk(x, cross)  # (B, n + 1, E)
+        levels = segment_levels(tokens[:, :-1])
+        head = self.states(levels, cross)
         logits = tokens.new_full((*tokens.shape, self.size), NEVER, dtype=head.dtype)
         logits[:, ::LENGTH, STOP] = self.stop(head)[..., 0]
         logits[:, ::LENGTH, MOVE] = 0.0
         logits[:, 3::LENGTH, LINE] = 0.0
+        ends = self.copying.ends(levels, head[:, 1:])
+        index = torch.arange(levels.shape[1], device=tokens.device)
+        earlier = index.repeat_interleave(2) < index[:, None]  # (n, 2 n): of segments before each
         head = head[:, :-1]
         for step, place in enumerate(COORDINATES):
-            head, found = self._draw(head, step, levels[..., step - 1] if step else None)
+            head, found = self._draw(head, levels[..., :step], ends, earlier)
             logits[:, place::LENGTH, FIRST:] = found
         return logits
+
+    def states(self, levels: Tensor, cross: list[KeyValue] | None, cache: Cache | None = None) -> Tensor:
+        """(B, n, 4) levels → trunk states (B, n + 1, E) before the first segment and after each."""
+        x = torch.cat([self.start.expand(len(levels), 1, -1), self._embed(levels, 0)], 1)
+        states: Tensor = self.trunk(x, cross, cache)
+        return states
 
     def remember(self, context: Tensor | None) -> list[KeyValue] | None:
         """What cross-attention needs of images' vectors (B, S, E), once an image."""
@@ -104,7 +122,8 @@ class SegmentDecoder(nn.Module):
         """Room for `count` sequences of at most `length` tokens; cross: of each, or of one image for all."""
         cache = self.trunk.cache(count, length // LENGTH + 2)
         none = torch.zeros(count, 0, dtype=torch.int64, device=self.start.device)
-        return SegmentState(cross, cache, self.start.expand(count, -1), none)
+        ends = self.copying.ends(none.view(count, 0, 4), self.start.new_zeros(count, 0, len(self.start)))
+        return SegmentState(cross, cache, self.start.expand(count, -1), none, ends)
 
     def extend(self, tokens: Tensor, state: SegmentState, last: int) -> Tensor:
         """Put the next (N, k) tokens in → (N, last, V) logits, as `TokenDecoder.extend`.
@@ -113,13 +132,10 @@ class SegmentDecoder(nn.Module):
         """
         found = []
         if state.cache.filled == 0:
-            count, whole = len(tokens), tokens.shape[1] // LENGTH * LENGTH
-            rows = (
-                tokens[:, :whole].unflatten(1, (-1, LENGTH)) if whole else tokens.new_zeros(count, 0, LENGTH)
-            )
-            x = self._embed((rows[..., list(COORDINATES)] - FIRST).clamp(min=0), 0)
-            x = torch.cat([self.start.expand(count, 1, -1), x], 1)
-            state.head = self.trunk(x, state.cross, state.cache)[:, -1]
+            whole = tokens.shape[1] // LENGTH * LENGTH
+            levels = segment_levels(tokens[:, :whole])
+            heads = self.states(levels, state.cross, state.cache)
+            state.head, state.ends = heads[:, -1], self.copying.ends(levels, heads[:, 1:])
             state.index, tokens = whole, tokens[:, whole:]
             found.append(self._next(state))
         found += [self._advance_one(token, state) for token in tokens.unbind(1)]
@@ -129,9 +145,11 @@ class SegmentDecoder(nn.Module):
         state.tokens = torch.cat([state.tokens, token[:, None]], 1)
         state.index += 1
         if state.index % LENGTH == 0:
-            levels = (state.tokens[:, list(COORDINATES)] - FIRST).clamp(min=0)
-            x = self._embed(levels[:, None], state.index // LENGTH - 1)
-            state.head = self.trunk(x, state.cross, state.cache)[:, -1]
+            levels = segment_levels(state.tokens)
+            x = self._embed(levels, state.index // LENGTH - 1)
+            head = self.trunk(x, state.cross, state.cache)
+            state.ends = state.ends.added(self.copying.ends(levels, head))
+            state.head = head[:, -1]
             state.tokens = state.tokens[:, :0]
         return self._next(state)
 
@@ -144,22 +162,32 @@ class SegmentDecoder(nn.Module):
         elif place == 3:
             logits[:, LINE] = 0.0
         else:
-            step = COORDINATES.index(place)
-            last = None if step == 0 else (state.tokens[:, COORDINATES[step - 1]] - FIRST).clamp(min=0)
-            state.head, logits[:, FIRST:] = self._draw(state.head, step, last)
+            before = COORDINATES[: COORDINATES.index(place)]
+            drawn = (state.tokens[:, None, list(before)] - FIRST).clamp(min=0)
+            head, found = self._draw(state.head[:, None], drawn, state.ends)
+            state.head, logits[:, FIRST:] = head[:, 0], found[:, 0]
         return logits
 
     def _embed(self, levels: Tensor, first: int) -> Tensor:
         """(B, n, 4) levels of segments that stand at `first` and after → (B, n, E)."""
-        x = sum(embedding(levels[..., index]) for index, embedding in enumerate(self.coordinates))
+        x = self.distance(distance_levels(levels, self.size - FIRST))
+        for index, embedding in enumerate(self.coordinates):
+            x = x + embedding(levels[..., index])
         if self.position is not None:
             x = x + self.position(torch.arange(first, first + levels.shape[1], device=levels.device))
         out: Tensor = x
         return out
 
-    def _draw(self, head: Tensor, step: int, last: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Head state (…, E) after the coordinate drawn last (…), and logits (…, L) of coordinate `step`."""
-        if last is not None:
-            head = head + self.drawn[step - 1](last)
+    def _draw(
+        self, head: Tensor, drawn: Tensor, ends: Ends, earlier: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Head states (B, n, E) after the coordinates drawn (B, n, k), and logits (B, n, L) of the next.
+
+        ends, earlier: what may be copied, as `Copying.forward` takes them.
+        """
+        step = drawn.shape[-1]
+        if step:
+            head = head + self.drawn[step - 1](drawn[..., -1])
         head = head + self.mix[step](head)
-        return head, self.out[step](functional.relu(self.norms[step](head)))
+        state = functional.relu(self.norms[step](head))
+        return head, self.copying(self.out[step](state), state, drawn, ends, earlier)
