@@ -105,7 +105,7 @@ class PredictorSettings:
     top_p: float = setting(0.95, "nucleus sampling keeps this share of the probability", low=0.05, high=1.0)
     temperature: float = setting(1.0, "below 1 sharpens, above 1 flattens", low=0.1, high=2.0)
     wall_log_odds: float = setting(
-        0.0,
+        -1.25,
         "added to the log odds that a further wall is drawn; below 0 fewer are",
         low=-20.0,
         high=20.0,

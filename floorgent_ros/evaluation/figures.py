@@ -25,24 +25,29 @@ SHOWN_M = 10.5  # half side of what figures of walls show
 
 
 def samples(data: Path, split: str, out: Path, checkpoints: Path | None = None, seed: int = 0) -> Path | None:
-    """Figure 1: novel plans, completed prompts and images; rows without a checkpoint are left out."""
+    """Figure 1: novel plans, completed prompts and images; rows without a checkpoint are left out.
+
+    Below the paper's rows novel plans and prompts again, by the decoder of one step a segment.
+    """
     rows: list[tuple[str, list[tuple[Segments, Segments | None]]]] = []
-    plain, images = (checkpoint(name, checkpoints) for name in ("floorgent", "images"))
+    plain, images, steps = (checkpoint(name, checkpoints) for name in ("floorgent", "images", "segments"))
+    kinds = [(plain, "novel", ""), (plain, "prompt", ""), (images, "image", "")]
+    kinds += [(steps, "novel", ", by segment"), (steps, "prompt", ", by segment")]
     known = [levels for levels in choose(data, split, 4 * COLUMNS) if len(levels) > OBSERVED][:COLUMNS]
-    for path, title in ((plain, "novel"), (plain, "prompt"), (images, "image")):
+    for path, title, by in kinds:
         if path is None:
             continue
         network = load(path)
         frame = network.config.frame
         if title == "novel":
             drawn = draw(network, COLUMNS, seed)
-            rows.append((title, [(frame.to_metres(levels), None) for levels in drawn]))
+            rows.append((title + by, [(frame.to_metres(levels), None) for levels in drawn]))
             continue
         pairs: list[tuple[Segments, Segments | None]] = []
         for index, levels in enumerate(known):
             (found,) = complete(network, levels, seed + index, count=1)
             pairs.append((frame.to_metres(found), frame.to_metres(levels[:OBSERVED])))
-        rows.append((title, pairs))
+        rows.append((title + by, pairs))
     if not rows:
         return None
     figure = plots.new_figure(2.0 * COLUMNS, 2.1 * len(rows))

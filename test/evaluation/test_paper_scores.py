@@ -135,7 +135,7 @@ def test_shipped_checkpoints_and_runs_are_found_by_name(tmp_path):
 
 
 def test_the_nodes_own_models_do_not_draw_the_papers_sequences():
-    for path in (shipped(), shipped().with_name("sweep.safetensors")):
+    for path in (shipped(), shipped().with_name("unseen.safetensors")):
         with pytest.raises(CheckpointError, match="does not draw the paper's sequences"):
             load(path)
 

@@ -10,7 +10,7 @@ import torch
 from tiny_model import random_image, tiny_config, tiny_network
 
 from floorgent_ros.model import compiled_sampler
-from floorgent_ros.model.checkpoint import load_checkpoint, shipped
+from floorgent_ros.model.checkpoint import load_checkpoint
 from floorgent_ros.model.compiled_sampler import WIDTH, CompiledSampler
 from floorgent_ros.model.compiled_sweep import advance
 from floorgent_ros.model.sampler import sampler_for
@@ -68,7 +68,7 @@ def test_other_sizes_of_the_network():
 
 
 def test_the_shipped_network_draws_the_same_walls():
-    network, _ = load_checkpoint(shipped().with_name("sweep.safetensors"))
+    network, _ = load_checkpoint()
     image = np.full((256, 256), -1, np.int8)
     image[100:156, 96:170] = 0
     image[100, 96:170] = image[155, 96:140] = image[100:156, 96] = 100

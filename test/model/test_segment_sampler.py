@@ -8,7 +8,7 @@ import torch
 from paper_models import small_network
 
 from floorgent_ros.model import segment_sampler
-from floorgent_ros.model.checkpoint import load_checkpoint
+from floorgent_ros.model.checkpoint import load_checkpoint, shipped
 from floorgent_ros.model.completion import SequenceSampler
 from floorgent_ros.model.packed_segments import remember_told
 from floorgent_ros.model.paper.sampling import Given, look
@@ -120,8 +120,8 @@ def test_it_is_used_where_it_can_be():
     assert type(sampler_for(small_network("tokens"))) is SequenceSampler
 
 
-def test_the_shipped_network_draws_the_same_walls():
-    network, _ = load_checkpoint()
+def test_the_trained_network_draws_the_same_walls():
+    network, _ = load_checkpoint(shipped().with_name("unseen.safetensors"))
     levels = np.array([[96, 100, 170, 100], [96, 155, 140, 155], [127, 127, 128, 128]])
     image = np.zeros((1, 64, 64), np.bool_)
     image[0, 25:39, 24:42] = True
