@@ -14,7 +14,7 @@ from torch import Tensor
 from floorgent_ros.geometry.distance import start_cell
 from floorgent_ros.geometry.grid import CELL_M
 from floorgent_ros.model.paper.network import SequenceNet
-from floorgent_ros.model.paper.sampling import Given, uniforms
+from floorgent_ros.model.paper.sampling import Given, pick, uniforms
 from floorgent_ros.model.paper.vocabulary import STOP
 from floorgent_ros.model.sampling import Nucleus
 
@@ -71,7 +71,8 @@ class TokenByToken:
         while tokens.shape[1] < length:
             index = tokens.shape[1]
             allowed = vocabulary.allowed(index, tokens)
-            chosen = nucleus.pick(logits.masked_fill(~allowed, -torch.inf), numbers[index])
+            logits = logits.masked_fill(~allowed, -torch.inf)
+            chosen = pick(self.network, index, logits, nucleus, numbers[index])
             chosen = torch.where(alive, chosen, STOP)
             alive = alive & (chosen != STOP)
             tokens = torch.cat([tokens, chosen[:, None]], 1)

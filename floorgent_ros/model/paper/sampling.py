@@ -118,7 +118,7 @@ class Drawing:
     def __init__(self, network: SequenceNet, seen: Seen, numbers: Tensor, nucleus: Nucleus) -> None:
         """numbers: uniforms (T, B · count) for T tokens."""
         self.decoder, self.vocabulary, self.nucleus = network.decoder, network.vocabulary, nucleus
-        self.plain_stop = network.config.plain_stop
+        self.network = network
         self.numbers = numbers.to(seen.prompt.device)
         samples, self.index = seen.prompt.shape  # of the next token
         length, batch = self.numbers.shape
@@ -153,11 +153,8 @@ class Drawing:
     def _pick(self, logits: Tensor) -> Tensor:
         """(n, V) logits of the unfinished sequences' next tokens → (n,) tokens."""
         allowed = self.vocabulary.allowed(self.index, self.tokens[self.rows, : self.index])
-        logits, nucleus = logits.masked_fill(~allowed, -torch.inf), self.nucleus
-        if self.plain_stop and self.vocabulary.may_stop(self.index):
-            logits[:, MOVE] += nucleus.wall_log_odds
-            nucleus = Nucleus(top_p=1.0)
-        return nucleus.pick(logits, self.numbers[self.index, self.rows])
+        logits = logits.masked_fill(~allowed, -torch.inf)
+        return pick(self.network, self.index, logits, self.nucleus, self.numbers[self.index, self.rows])
 
     def _put(self, chosen: Tensor) -> list[int]:
         """Write the next tokens (n,); which of the rows go on, in the order that they have from now on."""
@@ -171,6 +168,18 @@ class Drawing:
                 self.rows = self.rows[kept]
         self.index += 1
         return kept
+
+
+def pick(network: SequenceNet, index: int, logits: Tensor, nucleus: Nucleus, uniform: Tensor) -> Tensor:
+    """(n, V) logits of the tokens at `index`, of which some may be −inf, and (n,) uniforms → (n,) tokens.
+
+    Where `SequenceConfig.plain_stop` holds, no nucleus cuts the stop, and a further wall gets its log odds.
+    """
+    if network.config.plain_stop and network.vocabulary.may_stop(index):
+        logits = logits.clone()
+        logits[:, MOVE] += nucleus.wall_log_odds
+        nucleus = Nucleus(top_p=1.0)
+    return nucleus.pick(logits, uniform)
 
 
 def _moved_up(going: list[bool]) -> list[int]:
