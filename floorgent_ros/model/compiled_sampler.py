@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from floorgent_ros.model.compiled_sweep import advance
-from floorgent_ros.model.compiled_trunk import Ints, Scratch, Slots
+from floorgent_ros.model.compiled_trunk import Ints, Scratch, Slots, trunk_widths
 from floorgent_ros.model.decoder import CELL_KEY, MARKS
 from floorgent_ros.model.encoder import UNSHUFFLE
 from floorgent_ros.model.network import FloorNet
@@ -90,14 +90,7 @@ def _scratch(network: FloorNet, weights: Weights) -> Scratch:
     fine, places = config.encoder_widths[0], (config.levels // (4 * UNSHUFFLE)) ** 2
     patches, cells, limit = layout.patches, config.patch**2, config.max_segments
     rows = {
-        "x": config.width,
-        "normed": config.width,
-        "wide": max(3 * config.width, config.feed),
-        "branch": config.width,
-        "head_in": config.width // config.heads,
-        "head_out": config.width // config.heads,
-        "scores": places,
-        "state": config.width,
+        **trunk_widths(config.width, config.heads, config.feed, places),
         "start_query": weights.start_query.shape[1],
         "narrow": config.key_width,
         "hazards": patches,

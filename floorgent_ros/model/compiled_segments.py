@@ -102,7 +102,7 @@ def advance_segments(
     """
     n, finished = slots.shape[0], False
     for _ in range(steps):
-        trunk(w, m, s, t, slots)  # type: ignore[arg-type]  # fields of the same names
+        trunk(w.trunk, m, s, t, slots)  # type: ignore[arg-type]  # fields of the same names
         _keep_ends(w, s, t, slots)
         for r in range(n):
             slot = slots[r]

@@ -348,7 +348,7 @@ def advance(
     """
     patches, finished = m.start_keys.shape[1], False
     for _ in range(steps):
-        trunk(w, m, s, t, slots)
+        trunk(w.trunk, m, s, t, slots)
         finished = _draw_starts(w, m, s, t, slots, uniforms, nucleus)
         _draw_cells(w, m, s, t, slots, uniforms, nucleus)
         _draw_kinds(w, m, s, t, slots, uniforms, nucleus)

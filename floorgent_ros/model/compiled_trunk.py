@@ -23,7 +23,7 @@ from floorgent_ros.model.kernels import (
     normalise,
     rectify,
 )
-from floorgent_ros.model.packed import Memory, Weights
+from floorgent_ros.model.packed import Memory, TrunkWeights
 
 Ints = NDArray[np.int64]
 
@@ -75,8 +75,23 @@ class Scratch(NamedTuple):
     levels: Ints  # (n, 4)
 
 
+def trunk_widths(width: int, heads: int, feed: int, places: int) -> dict[str, int]:
+    """Row lengths of the scratch that the trunk needs; places: of the image that it looks at."""
+    size = width // heads
+    return {
+        "x": width,
+        "normed": width,
+        "wide": max(3 * width, feed),
+        "branch": width,
+        "head_in": size,
+        "head_out": size,
+        "scores": places,
+        "state": width,
+    }
+
+
 @compiled
-def trunk(w: Weights, m: Memory, s: Slots, t: Scratch, slots: Ints) -> None:
+def trunk(w: TrunkWeights, m: Memory, s: Slots, t: Scratch, slots: Ints) -> None:
     """The next position's state of each sequence into t.state."""
     n, width = slots.shape[0], s.following.shape[1]
     heads, size = m.keys.shape[1], m.keys.shape[2]

@@ -16,18 +16,14 @@ from torch import Tensor, nn
 
 from floorgent_ros.model.decoder import CELL_KEY, MARKS, Decoder
 from floorgent_ros.model.encoder import UNSHUFFLE, Features
+from floorgent_ros.model.trunk import Trunk
 
 Floats = NDArray[np.float32]
 
 
-class Weights(NamedTuple):
-    """Of the decoder; matrices are (in, out), the transpose of torch's."""
+class TrunkWeights(NamedTuple):
+    """Of a trunk with cross-attention; matrices are (in, out), the transpose of torch's."""
 
-    begin: Floats  # (D,)
-    coordinates: Floats  # (4, L, D)
-    kind_in: Floats  # (KINDS, D)
-    pen_in: Floats  # (2 C, D): of a wall's first and last end
-    pen_in_bias: Floats  # (D,): of both
     norms: Floats  # (layers, 3, D)
     norm_biases: Floats
     qkv: Floats  # (layers, D, 3 D)
@@ -45,6 +41,17 @@ class Weights(NamedTuple):
     gates: Floats  # (layers, 3)
     norm: Floats  # (D,)
     norm_bias: Floats
+
+
+class Weights(NamedTuple):
+    """Of the decoder; matrices are (in, out), the transpose of torch's."""
+
+    begin: Floats  # (D,)
+    coordinates: Floats  # (4, L, D)
+    kind_in: Floats  # (KINDS, D)
+    pen_in: Floats  # (2 C, D): of a wall's first and last end
+    pen_in_bias: Floats  # (D,): of both
+    trunk: TrunkWeights
     start_query: Floats  # (D, 2 K + M)
     start_query_bias: Floats
     again_bias: Floats  # (1,)
@@ -88,66 +95,76 @@ class Memory(NamedTuple):
     end_marks: Floats  # (G, M)
 
 
-def _array(tensor: Tensor) -> Floats:
+def to_array(tensor: Tensor) -> Floats:
+    """A contiguous float32 copy."""
     return np.ascontiguousarray(tensor.detach().to("cpu", torch.float32).numpy())
 
 
-def _stack(tensors: Sequence[Tensor]) -> Floats:
-    return _array(torch.stack([tensor.detach() for tensor in tensors]))
+def stacked(tensors: Sequence[Tensor]) -> Floats:
+    """Tensors of one shape → (count, …)."""
+    return to_array(torch.stack([tensor.detach() for tensor in tensors]))
 
 
-def _matrices(layers: Sequence[nn.Linear]) -> tuple[Floats, Floats]:
-    return _stack([layer.weight.T for layer in layers]), _stack([layer.bias for layer in layers])
+def matrices(layers: Sequence[nn.Linear]) -> tuple[Floats, Floats]:
+    """Layers of one shape → (count, in, out) and (count, out)."""
+    return stacked([layer.weight.T for layer in layers]), stacked([layer.bias for layer in layers])
 
 
 def _matrix(*layers: nn.Linear) -> tuple[Floats, Floats]:
     """Layers of one input, side by side: (in, out of all) and (out of all,)."""
     return (
-        _array(torch.cat([layer.weight for layer in layers]).T),
-        _array(torch.cat([layer.bias for layer in layers])),
+        to_array(torch.cat([layer.weight for layer in layers]).T),
+        to_array(torch.cat([layer.bias for layer in layers])),
     )
 
 
 @torch.inference_mode()
-def pack(decoder: Decoder) -> Weights:
-    """Copy the decoder's weights."""
-    trunk = decoder.trunk
+def pack_trunk(trunk: Trunk) -> TrunkWeights:
+    """Copy a trunk's weights."""
     layers: list[nn.Module] = list(trunk.layers)
 
     def named(name: str) -> tuple[Floats, Floats]:
-        return _matrices([layer.get_submodule(name) for layer in layers])  # type: ignore[misc]
+        return matrices([layer.get_submodule(name) for layer in layers])  # type: ignore[misc]
 
     norms = [list(layer.get_submodule("norms").children()) for layer in layers]
-    cell_keys, cell_key_biases = _cell_keys(decoder.cell_keys)
-    pens = list(decoder.pen_in)
-    return Weights(
-        _array(decoder.begin),
-        _stack([table.get_parameter("weight") for table in decoder.coordinates]),
-        _array(decoder.kind_in.weight),
-        _array(torch.cat([pen.get_parameter("weight").T for pen in pens])),
-        _array(torch.stack([pen.get_parameter("bias") for pen in pens]).sum(0)),
-        _stack([torch.stack([norm.get_parameter("weight") for norm in row]) for row in norms]),
-        _stack([torch.stack([norm.get_parameter("bias") for norm in row]) for row in norms]),
+    return TrunkWeights(
+        stacked([torch.stack([norm.get_parameter("weight") for norm in row]) for row in norms]),
+        stacked([torch.stack([norm.get_parameter("bias") for norm in row]) for row in norms]),
         *named("self_qkv"),
         *named("self_out"),
         *named("cross_q"),
         *named("cross_out"),
         *named("feed.0"),
         *named("feed.2"),
-        _stack([layer.get_parameter("gates") for layer in layers]),
-        _array(trunk.norm.weight),
-        _array(trunk.norm.bias),
+        stacked([layer.get_parameter("gates") for layer in layers]),
+        to_array(trunk.norm.weight),
+        to_array(trunk.norm.bias),
+    )
+
+
+@torch.inference_mode()
+def pack(decoder: Decoder) -> Weights:
+    """Copy the decoder's weights."""
+    cell_keys, cell_key_biases = _cell_keys(decoder.cell_keys)
+    pens = list(decoder.pen_in)
+    return Weights(
+        to_array(decoder.begin),
+        stacked([table.get_parameter("weight") for table in decoder.coordinates]),
+        to_array(decoder.kind_in.weight),
+        to_array(torch.cat([pen.get_parameter("weight").T for pen in pens])),
+        to_array(torch.stack([pen.get_parameter("bias") for pen in pens]).sum(0)),
+        pack_trunk(decoder.trunk),
         *_matrix(decoder.start_query),
-        _array(decoder.again_bias),
+        to_array(decoder.again_bias),
         *_matrix(decoder.cell_in),
         *_matrix(decoder.cell_out, decoder.cell_query),
-        _array(decoder.cell_embed.weight),
+        to_array(decoder.cell_embed.weight),
         *_matrix(decoder.kind_pen),
         *_matrix(decoder.kind_mix),
         *_matrix(decoder.kind_out),
-        _array(decoder.kind_embed.weight),
+        to_array(decoder.kind_embed.weight),
         *_matrix(decoder.end_query),
-        _array(decoder.step_bias),
+        to_array(decoder.step_bias),
         *_matrix(decoder.end_in),
         *_matrix(decoder.end_out, decoder.end_cell_query),
         cell_keys,
@@ -161,7 +178,7 @@ def _cell_keys(layer: nn.Conv2d) -> tuple[Floats, Floats]:
     weight = layer.weight[:, :, 0, 0].view(2, CELL_KEY, UNSHUFFLE**2, -1).transpose(2, 3)
     bias = layer.bias
     assert bias is not None  # noqa: S101  (made with one)
-    return _array(weight.flatten(2)), _array(bias.view(2, CELL_KEY, UNSHUFFLE**2))
+    return to_array(weight.flatten(2)), to_array(bias.view(2, CELL_KEY, UNSHUFFLE**2))
 
 
 @torch.inference_mode()
@@ -180,13 +197,13 @@ def remember(decoder: Decoder, features: Features) -> Memory:
         keys.append(key.permute(1, 2, 0))
         values.append(value.transpose(0, 1))
     return Memory(
-        keys=_stack(keys),
-        values=_stack(values),
-        patches=_array(patches),
-        pen=_array(features.pen[0].permute(1, 2, 0)),
-        start_keys=_array(start[:width] * decoder.scale),
-        start_bias=_array(start[width]),
-        start_marks=_array(start[width + 1 :]),
-        end_keys=_array(end[:, :width] * decoder.scale),
-        end_marks=_array(end[:, width:]),
+        keys=stacked(keys),
+        values=stacked(values),
+        patches=to_array(patches),
+        pen=to_array(features.pen[0].permute(1, 2, 0)),
+        start_keys=to_array(start[:width] * decoder.scale),
+        start_bias=to_array(start[width]),
+        start_marks=to_array(start[width + 1 :]),
+        end_keys=to_array(end[:, :width] * decoder.scale),
+        end_marks=to_array(end[:, width:]),
     )

@@ -2,7 +2,7 @@
 
 D trunk width, F its feed-forward width, H heads of d = D / H, L levels, K key width of ends, R reach of
 offsets, S places of the image, W distances; layers, and of four coordinates each, come first. Matrices are
-(in, out). The fields of the trunk are those that `compiled_trunk.trunk` reads.
+(in, out).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from floorgent_ros.model.packed import Floats, _array, _matrices, _stack
+from floorgent_ros.model.packed import Floats, TrunkWeights, matrices, pack_trunk, stacked, to_array
 from floorgent_ros.model.paper.sampling import Seen
 from floorgent_ros.model.paper.segments import SegmentDecoder, segment_levels
 
@@ -22,23 +22,7 @@ from floorgent_ros.model.paper.segments import SegmentDecoder, segment_levels
 class SegmentWeights(NamedTuple):
     """Of the decoder."""
 
-    norms: Floats  # (layers, 3, D)
-    norm_biases: Floats
-    qkv: Floats  # (layers, D, 3 D)
-    qkv_bias: Floats
-    self_out: Floats  # (layers, D, D)
-    self_out_bias: Floats
-    cross_q: Floats  # (layers, D, D)
-    cross_q_bias: Floats
-    cross_out: Floats  # (layers, D, D)
-    cross_out_bias: Floats
-    feed_in: Floats  # (layers, D, F)
-    feed_in_bias: Floats
-    feed_out: Floats  # (layers, F, D)
-    feed_out_bias: Floats
-    gates: Floats  # (layers, 3)
-    norm: Floats  # (D,)
-    norm_bias: Floats
+    trunk: TrunkWeights
     coordinates: Floats  # (4, L, D)
     distance: Floats  # (W, D)
     position: Floats  # (most segments + 1, D)
@@ -83,62 +67,46 @@ class SegmentMemory(NamedTuple):
 @torch.inference_mode()
 def pack_segments(decoder: SegmentDecoder) -> SegmentWeights:
     """Copy the decoder's weights."""
-    trunk, copying = decoder.trunk, decoder.copying
-    layers: list[nn.Module] = list(trunk.layers)
-
-    def named(name: str) -> tuple[Floats, Floats]:
-        return _matrices([layer.get_submodule(name) for layer in layers])  # type: ignore[misc]
-
-    norms = [list(layer.get_submodule("norms").children()) for layer in layers]
+    copying = decoder.copying
     mix = [list(part.children()) for part in decoder.mix]  # norm, linear, ReLU, linear
-    query, query_bias = _matrices(list(copying.query))  # type: ignore[arg-type]
+    query, query_bias = matrices(list(copying.query))  # type: ignore[arg-type]
     scale = np.float32(query.shape[-1] ** -0.5)
-    bias, bias_bias = _matrices(list(copying.bias))  # type: ignore[arg-type]
+    bias, bias_bias = matrices(list(copying.bias))  # type: ignore[arg-type]
     position = decoder.position.weight if decoder.position is not None else decoder.distance.weight[:1] * 0
     return SegmentWeights(
-        _stack([torch.stack([norm.get_parameter("weight") for norm in row]) for row in norms]),
-        _stack([torch.stack([norm.get_parameter("bias") for norm in row]) for row in norms]),
-        *named("self_qkv"),
-        *named("self_out"),
-        *named("cross_q"),
-        *named("cross_out"),
-        *named("feed.0"),
-        *named("feed.2"),
-        _stack([layer.get_parameter("gates") for layer in layers]),
-        _array(trunk.norm.weight),
-        _array(trunk.norm.bias),
+        pack_trunk(decoder.trunk),
         _weights(decoder.coordinates),
-        _array(decoder.distance.weight),
-        _array(position),
-        _array(decoder.stop.weight[0]),
-        _array(decoder.stop.bias),
+        to_array(decoder.distance.weight),
+        to_array(position),
+        to_array(decoder.stop.weight[0]),
+        to_array(decoder.stop.bias),
         _weights(decoder.drawn),
         *_norms([row[0] for row in mix]),
-        *_matrices([row[1] for row in mix]),  # type: ignore[misc]
-        *_matrices([row[3] for row in mix]),  # type: ignore[misc]
+        *matrices([row[1] for row in mix]),  # type: ignore[misc]
+        *matrices([row[3] for row in mix]),  # type: ignore[misc]
         *_norms(list(decoder.norms)),
-        *_matrices(list(decoder.out)),  # type: ignore[arg-type]
+        *matrices(list(decoder.out)),  # type: ignore[arg-type]
         query * scale,
         query_bias * scale,
         np.ascontiguousarray(bias[..., 0]),
         np.ascontiguousarray(bias_bias[:, 0]),
-        _array(copying.same),
-        _array(copying.key.weight.T),
-        _array(copying.key.bias),
+        to_array(copying.same),
+        to_array(copying.key.weight.T),
+        to_array(copying.key.bias),
         _weights(copying.point),
-        _array(copying.radius.weight),
-        *_matrices(list(copying.offset)),  # type: ignore[arg-type]
+        to_array(copying.radius.weight),
+        *matrices(list(copying.offset)),  # type: ignore[arg-type]
     )
 
 
 def _weights(tables: nn.ModuleList) -> Floats:
-    return _stack([table.get_parameter("weight") for table in tables])
+    return stacked([table.get_parameter("weight") for table in tables])
 
 
 def _norms(norms: list[nn.Module]) -> tuple[Floats, Floats]:
     return (
-        _stack([norm.get_parameter("weight") for norm in norms]),
-        _stack([norm.get_parameter("bias") for norm in norms]),
+        stacked([norm.get_parameter("weight") for norm in norms]),
+        stacked([norm.get_parameter("bias") for norm in norms]),
     )
 
 
@@ -151,11 +119,11 @@ def remember_told(decoder: SegmentDecoder, seen: Seen) -> SegmentMemory:
     ends = decoder.copying.ends(told, decoder.states(told, seen.cross, cache)[:, 1:])
     cross = seen.cross or []
     return SegmentMemory(
-        keys=_stack([keys[0].transpose(1, 2) for keys, _ in cross]),
-        values=_stack([values[0] for _, values in cross]),
-        own_keys=_stack([keys[0].transpose(1, 2) for keys, _ in cache.room]),
-        own_values=_stack([values[0] for _, values in cache.room]),
-        end_keys=_array(ends.keys[0]),
+        keys=stacked([keys[0].transpose(1, 2) for keys, _ in cross]),
+        values=stacked([values[0] for _, values in cross]),
+        own_keys=stacked([keys[0].transpose(1, 2) for keys, _ in cache.room]),
+        own_values=stacked([values[0] for _, values in cache.room]),
+        end_keys=to_array(ends.keys[0]),
         end_levels=_integers(ends.levels[0]),
         last=_integers(levels[0, -1]),
     )

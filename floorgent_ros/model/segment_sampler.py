@@ -14,7 +14,7 @@ from floorgent_ros.model.compiled_segments import (
     advance_segments,
     begin_segments,
 )
-from floorgent_ros.model.compiled_trunk import Ints
+from floorgent_ros.model.compiled_trunk import Ints, trunk_widths
 from floorgent_ros.model.completion import Levels, SequenceSampler
 from floorgent_ros.model.packed_segments import SegmentMemory, SegmentWeights, pack_segments, remember_told
 from floorgent_ros.model.paper.network import SequenceNet
@@ -114,14 +114,7 @@ def _slots(network: SequenceNet, weights: SegmentWeights, count: int) -> Segment
 def _scratch(network: SequenceNet, weights: SegmentWeights, places: int) -> SegmentScratch:
     config, limit = network.config, network.config.max_segments
     rows = {
-        "x": config.width,
-        "normed": config.width,
-        "wide": max(3 * config.width, config.feed),
-        "branch": config.width,
-        "head_in": config.width // config.heads,
-        "head_out": config.width // config.heads,
-        "scores": places,
-        "state": config.width,
+        **trunk_widths(config.width, config.heads, config.feed, places),
         "hidden": config.feed,
         "plain": config.levels,
         "near": weights.offset.shape[2],
