@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -85,9 +86,13 @@ class WallTask:
 
     def collated(self, samples: list[Sample]) -> Any:
         """A batch of these samples."""
+        return collate(samples, self.layout, self.config.max_segments)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Of the sweep decoder's walls; once a run, since its tables are."""
         assert not isinstance(self.config, UnseenConfig)  # noqa: S101 (its task makes others)
-        layout = Layout(self.config.levels, self.config.patch)
-        return collate(samples, layout, self.config.max_segments)
+        return Layout(self.config.levels, self.config.patch)
 
     def counted(self, batch: Any) -> Tensor:
         """Walls."""

@@ -1,7 +1,8 @@
 """Copying: a wall's coordinate is mostly one that an earlier wall's end has, or near its own first end.
 
 What the segment decoder adds to a softmax over levels (a pointer beside it, Vinyals et al. 2015; both share
-one normalisation): with g the plain logits, r those of the offset from the own first end, s_i the score of
+one normalisation): with g the plain logits, r those of the offset from l₀ (the own first end; of a first end,
+where walls follow each other left to right, the one before), s_i the score of
 earlier end i with coordinate c_i,
 
     p(l) ∝ exp(g(l) + r(l − l₀)) + Σ_i [c_i = l] exp(s_i).
