@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from floorgent_ros.model.paper.config import MLP, SEGMENTS, TOKENS, UNSEEN, SequenceConfig, UnseenConfig
+from floorgent_ros.model.paper.config import (
+    MLP,
+    NEAR_FIRST,
+    SEGMENTS,
+    TOKENS,
+    UNSEEN,
+    SequenceConfig,
+    UnseenConfig,
+)
 from floorgent_ros.model.paper.network import SequenceBatch, SequenceNet
 
 KINDS = {
@@ -16,8 +24,9 @@ KINDS = {
     "mixer": {"architecture": TOKENS, "observation": "all", "image_encoder": "mixer"},
     "mlp": {"architecture": MLP, "window": 8},
     "segments": {"architecture": SEGMENTS},
+    "segments near first": {"architecture": SEGMENTS, "ends": NEAR_FIRST},
     "segments with image": {"architecture": SEGMENTS, "observation": "nearest"},
-    "unseen": {"architecture": UNSEEN, "observation": "free", "order": "left-to-right"},
+    "unseen": {"architecture": UNSEEN, "observation": "free"},
 }
 
 

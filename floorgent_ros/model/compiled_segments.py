@@ -12,9 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floorgent_ros.geometry.compiled import compiled
+from floorgent_ros.model.compiled_corners import (
+    direction_of,
+    keep_corner,
+    keep_order,
+    near,
+    score_of_corner,
+    weigh_distances,
+)
 from floorgent_ros.model.compiled_starts import temper
 from floorgent_ros.model.compiled_trunk import Ints, trunk
 from floorgent_ros.model.kernels import (
+    FAR_BELOW,
     ONE,
     ZERO,
     Floats,
@@ -26,10 +35,12 @@ from floorgent_ros.model.kernels import (
     normalise,
     rectify,
 )
-from floorgent_ros.model.packed_segments import SegmentMemory, SegmentWeights
-from floorgent_ros.model.paper.vocabulary import COORDINATES
+from floorgent_ros.model.packed_segments import ASKED, SegmentMemory, SegmentWeights
+from floorgent_ros.model.paper.copying import STEPS
 
-STEPS = len(COORDINATES)
+QUERY, BIAS, DISTANCES = ASKED["query"], ASKED["bias"].start, ASKED["levels"]
+USES, LEAVING, ENDS, RELATION = ASKED["uses"], ASKED["leaving"], ASKED["ends"], ASKED["relation"]
+STRIDE, STRIDE_BIAS = ASKED["stride_query"], ASKED["stride_bias"].start
 
 
 class SegmentSlots(NamedTuple):
@@ -38,8 +49,13 @@ class SegmentSlots(NamedTuple):
     keys: Floats  # (N, layers, H, d, T + 1) of the self-attention
     values: Floats  # (N, layers, H, T + 1, d)
     following: Floats  # (N, D): the trunk's next input
-    end_keys: Floats  # (N, 2 T, K)
     end_levels: Ints  # (N, 2 T, 2)
+    end_keys: Floats  # (N, 2 T, K)
+    end_strides: Floats  # (N, 2 T, K)
+    end_values: Floats  # (N, 2 T, K)
+    end_direction: Ints  # (N, 2 T)
+    end_uses: Ints  # (N, 2 T)
+    end_leaving: Floats  # (N, 2 T, directions)
     last: Ints  # (N, 4) levels of the last wall
     drawn: Ints  # (N,) walls so far, told ones included; −1: stopped
     name: Ints  # (N,) which completion it is
@@ -57,13 +73,14 @@ class SegmentScratch(NamedTuple):
     scores: Floats  # (n, S)
     own_scores: Floats  # (T + 1,)
     state: Floats  # (n, D): the wall's state after each coordinate
-    powers: NDArray[np.int32]  # (max(S, T + 1, 2 T, L),)
+    powers: NDArray[np.int32]  # (max(S, T + 1, 4 T, L),)
     hidden: Floats  # (n, F)
     plain: Floats  # (n, L) logits, then weights
     near: Floats  # (n, 2 R + 1)
-    asked: Floats  # (n, K)
+    asked: Floats  # (n, C)
     told: Floats  # (n, 2 K)
-    copied: Floats  # (2 T,)
+    pen: Floats  # (n, K + directions)
+    copied: Floats  # (4 T,): of ends, then of ways
     pair: Floats  # (2,)
     drawing: Ints  # (n, 4) levels of the wall that is drawn
     values: NDArray[np.float64]  # (L,)
@@ -76,8 +93,14 @@ def begin_segments(m: SegmentMemory, w: SegmentWeights, s: SegmentSlots, slot: i
     told = m.own_keys.shape[3]
     s.keys[slot, :, :, :, :told] = m.own_keys
     s.values[slot, :, :, :told] = m.own_values
-    s.end_keys[slot, : m.end_keys.shape[0]] = m.end_keys
-    s.end_levels[slot, : m.end_levels.shape[0]] = m.end_levels
+    ends = m.end_levels.shape[0]
+    s.end_levels[slot, :ends] = m.end_levels
+    s.end_keys[slot, :ends] = m.end_keys
+    s.end_strides[slot, :ends] = m.end_strides
+    s.end_values[slot, :ends] = m.end_values
+    s.end_direction[slot, :ends] = m.end_direction
+    s.end_uses[slot, :ends] = m.end_uses
+    s.end_leaving[slot, :ends] = m.end_leaving
     s.last[slot] = m.last
     s.drawn[slot], s.name[slot] = told, name
     _embed(w, s, slot)
@@ -128,7 +151,7 @@ def advance_segments(
 def _embed(w: SegmentWeights, s: SegmentSlots, slot: int) -> None:
     """The last wall becomes the trunk's next input."""
     following, levels = s.following[slot], s.last[slot]
-    far = w.distance[_distance(levels, w.coordinates.shape[1])]
+    far = w.distance[int(near(levels[0], levels[1], levels[2], levels[3], w.coordinates.shape[1]))]
     place = w.position[min(s.drawn[slot] - 1, w.position.shape[0] - 1)]
     for j in range(following.shape[0]):
         following[j] = far[j] + place[j]
@@ -139,34 +162,53 @@ def _embed(w: SegmentWeights, s: SegmentSlots, slot: int) -> None:
 
 
 @compiled
-def _distance(levels: Ints, count: int) -> int:
-    """As `paper.copying.distance_levels`, in its number format."""
-    middle = np.float32((count - 1) / 2)
-    x, y = np.float32(levels[0]) - middle, np.float32(levels[1]) - middle
-    dx, dy = np.float32(levels[2] - levels[0]), np.float32(levels[3] - levels[1])
-    share = -(x * dx + y * dy) / max(dx * dx + dy * dy, np.float32(1e-6))
-    share = min(max(share, ZERO), ONE)
-    x, y = x + share * dx, y + share * dy
-    return int(np.sqrt(x * x + y * y))
+def _keep_ends(w: SegmentWeights, s: SegmentSlots, t: SegmentScratch, slots: Ints) -> None:
+    """The last wall's ends, with what the state after it says of them, and their corners."""
+    n, width, count = slots.shape[0], w.radius.shape[1], w.coordinates.shape[1]
+    for part in range(3):
+        weight, bias = (w.key, w.key_bias) if part == 0 else (w.stride_key, w.stride_key_bias)
+        if part == 2:
+            weight, bias = w.value, w.value_bias
+        linear(t.state[:n], weight, bias, t.told[:n])
+        for r in range(n):
+            slot = slots[r]
+            for end in range(2):
+                place, told = 2 * (s.drawn[slot] - 1) + end, t.told[r, end * width : (end + 1) * width]
+                if part == 0:
+                    _keep_key(w, s, slot, place, end, told, count)
+                elif part == 1:
+                    _keep_stride(w, s, slot, place, end, told)
+                else:
+                    s.end_values[slot, place] = told
 
 
 @compiled
-def _keep_ends(w: SegmentWeights, s: SegmentSlots, t: SegmentScratch, slots: Ints) -> None:
-    """Keys of the last wall's ends, from the state after it."""
-    n, width = slots.shape[0], w.radius.shape[1]
-    linear(t.state[:n], w.key, w.key_bias, t.told[:n])
-    middle = np.float32((w.coordinates.shape[1] - 1) / 2)
-    for r in range(n):
-        slot = slots[r]
-        for end in range(2):
-            place = 2 * (s.drawn[slot] - 1) + end
-            x, y = s.last[slot, 2 * end], s.last[slot, 2 * end + 1]
-            dx, dy = np.float32(x) - middle, np.float32(y) - middle
-            radius = w.radius[int(np.sqrt(dx * dx + dy * dy))]
-            key = s.end_keys[slot, place]
-            for j in range(width):
-                key[j] = t.told[r, end * width + j] + radius[j] + w.point[0, x, j] + w.point[1, y, j]
-            s.end_levels[slot, place, 0], s.end_levels[slot, place, 1] = x, y
+def _keep_key(
+    w: SegmentWeights, s: SegmentSlots, slot: int, place: int, end: int, told: Floats, count: int
+) -> None:
+    x, y = s.last[slot, 2 * end], s.last[slot, 2 * end + 1]
+    key, radius = s.end_keys[slot, place], w.radius[int(near(x, y, x, y, count))]
+    for j in range(key.shape[0]):
+        key[j] = told[j] + radius[j] + w.point[0, x, j] + w.point[1, y, j]
+    s.end_levels[slot, place, 0], s.end_levels[slot, place, 1] = x, y
+
+
+@compiled
+def _keep_stride(w: SegmentWeights, s: SegmentSlots, slot: int, place: int, end: int, told: Floats) -> None:
+    dx, dy = _way(s.last[slot], end)
+    key, reach = s.end_strides[slot, place], w.stride_size.shape[1] // 2
+    column, row = min(max(dx + reach, 0), 2 * reach), min(max(dy + reach, 0), 2 * reach)
+    for j in range(key.shape[0]):
+        key[j] = told[j] + w.stride_size[0, column, j] + w.stride_size[1, row, j]
+    s.end_direction[slot, place] = direction_of(-dx, -dy)
+    keep_corner(s.end_levels[slot], s.end_direction[slot], s.end_uses[slot], s.end_leaving[slot], place)
+
+
+@compiled
+def _way(levels: Ints, end: int) -> tuple[int, int]:
+    """From the other end of a wall to this one."""
+    dx, dy = levels[2] - levels[0], levels[3] - levels[1]
+    return (dx, dy) if end == 1 else (-dx, -dy)
 
 
 @compiled
@@ -197,6 +239,11 @@ def _draw_coordinate(
             table = w.drawn[step - 1, t.drawing[r, step - 1]]
             for j in range(state.shape[1]):
                 state[r, j] += table[j]
+    if step == 2:
+        for r in range(n):
+            _look_at_pen(s, t, slots[r], r)
+        linear(t.pen[:n], w.pen, w.pen_bias, branch)
+        add_scaled(state, ONE, branch)
     normalise(state, w.mix_norm[step], w.mix_norm_bias[step], normed)
     linear(normed, w.mix_in[step], w.mix_in_bias[step], hidden[:, :feed])
     rectify(hidden)
@@ -205,23 +252,36 @@ def _draw_coordinate(
     normalise(state, w.out_norm[step], w.out_norm_bias[step], normed)
     rectify(normed)
     linear(normed, w.out[step], w.out_bias[step], t.plain[:n])
-    linear(normed, w.query[step], w.query_bias[step], t.asked[:n])
-    first = STEPS - w.offset.shape[0]
-    if step >= first:
-        linear(normed, w.offset[step - first], w.offset_bias[step - first], t.near[:n])
+    linear(normed, w.asked[step], w.asked_bias[step], t.asked[:n])
+    if step >= 2:
+        linear(normed, w.offset[step - 2], w.offset_bias[step - 2], t.near[:n])
     for r in range(n):
         slot = slots[r]
         if s.drawn[slot] < 0:
             t.drawing[r, step] = 0
             continue
-        if step >= first:
-            _add_offsets(t, r, t.drawing[r, step - 2] if step >= 2 else s.last[slot, step])
-        bias = dot(normed[r], w.copy_bias[step]) + w.copy_bias_bias[step]
-        _weigh(w, s, t, slot, r, step, bias)
-        _keep_order(t, r, step)
-        temper(t.plain[r], nucleus[1])
+        if step >= 2:
+            _add_offsets(t, r, t.drawing[r, step - 2])
+        levels, weights = s.last[slot], t.plain[r]
+        last = near(levels[0], levels[1], levels[2], levels[3], weights.shape[0])
+        _weigh(w, s, t, slot, r, step, last)
+        weigh_distances(weights, w.bins, t.drawing[r], step, last, t.asked[r, DISTANCES], t.powers)
+        keep_order(weights, t.drawing[r], step)
+        temper(weights, nucleus[1])
         uniform = uniforms[s.name[slot], s.drawn[slot], _place(step)]
-        t.drawing[r, step] = draw(t.plain[r], nucleus[0], uniform, t.values, t.index)
+        t.drawing[r, step] = draw(weights, nucleus[0], uniform, t.values, t.index)
+
+
+@compiled
+def _look_at_pen(s: SegmentSlots, t: SegmentScratch, slot: int, r: int) -> None:
+    """What stands at the first end drawn: its ends' values, and directions."""
+    found, width = t.pen[r], s.end_values.shape[2]
+    found[:] = ZERO
+    for end in range(2 * s.drawn[slot]):
+        if s.end_levels[slot, end, 0] == t.drawing[r, 0] and s.end_levels[slot, end, 1] == t.drawing[r, 1]:
+            for j in range(width):
+                found[j] += s.end_values[slot, end, j]
+            found[width + s.end_direction[slot, end]] += ONE
 
 
 @compiled
@@ -241,40 +301,69 @@ def _add_offsets(t: SegmentScratch, r: int, origin: int) -> None:
 
 @compiled
 def _weigh(
-    w: SegmentWeights, s: SegmentSlots, t: SegmentScratch, slot: int, r: int, step: int, bias: np.float32
+    w: SegmentWeights, s: SegmentSlots, t: SegmentScratch, slot: int, r: int, step: int, last: np.float32
 ) -> None:
-    """Logits of levels and scores of earlier ends → weights of levels."""
-    plain, count = t.plain[r], 2 * s.drawn[slot]
-    copied, query = t.copied[:count], t.asked[r]
+    """Logits of levels, scores of earlier ends and of ways → weights of levels."""
+    plain, drawing, asked, ends = t.plain[r], t.drawing[r], t.asked[r], 2 * s.drawn[slot]
+    count = 2 * ends if step >= 2 else ends
+    copied = t.copied[:count]
+    _score_ends(w, s, t, slot, r, step, last)
+    if step >= 2:
+        _score_ways(w, s, slot, drawing, step, asked, t.copied)
     top = plain[0]
     for level in range(plain.shape[0]):
         top = max(top, plain[level])
-    for end in range(count):
-        score = dot(query, s.end_keys[slot, end]) + bias
-        if step % 2 == 1 and s.end_levels[slot, end, 0] == t.drawing[r, step - 1]:
-            score += w.same[step // 2]
-        copied[end] = score
-        top = max(top, score)
+    for i in range(count):
+        top = max(top, copied[i])
     for level in range(plain.shape[0]):
         plain[level] -= top
-    for end in range(count):
-        copied[end] -= top
+    for i in range(count):
+        copied[i] -= top
     exponentials(plain, t.powers[: plain.shape[0]])
     exponentials(copied, t.powers[:count])
-    for end in range(count):
+    for end in range(ends):
         plain[s.end_levels[slot, end, step % 2]] += copied[end]
+    for end in range(count - ends):
+        level = _reached(s, slot, end, drawing, step)
+        if 0 <= level < plain.shape[0]:
+            plain[level] += copied[ends + end]
 
 
 @compiled
-def _keep_order(t: SegmentScratch, r: int, step: int) -> None:
-    """No weight for what the canonical order of a wall's ends forbids (`paper.vocabulary.Vocabulary`)."""
-    weights, x0, y0, x1 = t.plain[r], t.drawing[r, 0], t.drawing[r, 1], t.drawing[r, 2]
-    last = weights.shape[0] - 1
-    if step == 1 and x0 == last:
-        weights[last] = ZERO
-    elif step == 2:
-        for level in range(x0 + 1 if y0 == last else x0):
-            weights[level] = ZERO
-    elif step == 3 and x1 == x0:
-        for level in range(y0 + 1):
-            weights[level] = ZERO
+def _score_ends(
+    w: SegmentWeights, s: SegmentSlots, t: SegmentScratch, slot: int, r: int, step: int, last: np.float32
+) -> None:
+    """Into t.copied, from 0 on."""
+    drawing, asked = t.drawing[r], t.asked[r]
+    count, reach = t.plain.shape[1], w.offset.shape[2] // 2
+    parts = asked[USES], asked[LEAVING], asked[ENDS], asked[RELATION]
+    for end in range(2 * s.drawn[slot]):
+        levels = s.end_levels[slot, end]
+        score = dot(asked[QUERY], s.end_keys[slot, end]) + asked[BIAS]
+        if step % 2 == 1 and levels[0] == drawing[step - 1]:
+            score += w.same[step // 2]
+        uses, leaving = s.end_uses[slot, end], s.end_leaving[slot, end]
+        t.copied[end] = score + score_of_corner(
+            w.bins, drawing, step, levels, uses, leaving, last, parts, reach, count
+        )
+
+
+@compiled
+def _score_ways(
+    w: SegmentWeights, s: SegmentSlots, slot: int, drawing: Ints, step: int, asked: Floats, copied: Floats
+) -> None:
+    """Into `copied`, behind the ends' scores; a way from the first end that leaves the levels gets none."""
+    ends, count = 2 * s.drawn[slot], w.coordinates.shape[1]
+    for end in range(ends):
+        score = dot(asked[STRIDE], s.end_strides[slot, end]) + asked[STRIDE_BIAS]
+        if step == 3 and _reached(s, slot, end, drawing, 2) == drawing[2]:
+            score += w.stride_same[0]
+        level = _reached(s, slot, end, drawing, step)
+        copied[ends + end] = score if 0 <= level < count else -FAR_BELOW
+
+
+@compiled
+def _reached(s: SegmentSlots, slot: int, end: int, drawing: Ints, step: int) -> int:
+    """Level of coordinate number `step` where the way to an end is gone from the first end drawn."""
+    axis = step % 2
+    return drawing[axis] + s.end_levels[slot, end, axis] - s.end_levels[slot, end ^ 1, axis]

@@ -110,7 +110,7 @@ def matrices(layers: Sequence[nn.Linear]) -> tuple[Floats, Floats]:
     return stacked([layer.weight.T for layer in layers]), stacked([layer.bias for layer in layers])
 
 
-def _matrix(*layers: nn.Linear) -> tuple[Floats, Floats]:
+def matrix(*layers: nn.Linear) -> tuple[Floats, Floats]:
     """Layers of one input, side by side: (in, out of all) and (out of all,)."""
     return (
         to_array(torch.cat([layer.weight for layer in layers]).T),
@@ -154,19 +154,19 @@ def pack(decoder: Decoder) -> Weights:
         to_array(torch.cat([pen.get_parameter("weight").T for pen in pens])),
         to_array(torch.stack([pen.get_parameter("bias") for pen in pens]).sum(0)),
         pack_trunk(decoder.trunk),
-        *_matrix(decoder.start_query),
+        *matrix(decoder.start_query),
         to_array(decoder.again_bias),
-        *_matrix(decoder.cell_in),
-        *_matrix(decoder.cell_out, decoder.cell_query),
+        *matrix(decoder.cell_in),
+        *matrix(decoder.cell_out, decoder.cell_query),
         to_array(decoder.cell_embed.weight),
-        *_matrix(decoder.kind_pen),
-        *_matrix(decoder.kind_mix),
-        *_matrix(decoder.kind_out),
+        *matrix(decoder.kind_pen),
+        *matrix(decoder.kind_mix),
+        *matrix(decoder.kind_out),
         to_array(decoder.kind_embed.weight),
-        *_matrix(decoder.end_query),
+        *matrix(decoder.end_query),
         to_array(decoder.step_bias),
-        *_matrix(decoder.end_in),
-        *_matrix(decoder.end_out, decoder.end_cell_query),
+        *matrix(decoder.end_in),
+        *matrix(decoder.end_out, decoder.end_cell_query),
         cell_keys,
         cell_key_biases,
         *(np.ascontiguousarray(getattr(decoder.layout, name)) for name in Weights._fields[-3:]),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from floorgent_ros.geometry.canonical import oriented
 from floorgent_ros.geometry.observation import Observation
 from floorgent_ros.model.compiled_segments import (
     SegmentScratch,
@@ -16,7 +17,16 @@ from floorgent_ros.model.compiled_segments import (
 )
 from floorgent_ros.model.compiled_trunk import Ints, trunk_widths
 from floorgent_ros.model.completion import Levels, SequenceSampler
-from floorgent_ros.model.packed_segments import SegmentMemory, SegmentWeights, pack_segments, remember_told
+from floorgent_ros.model.packed_segments import (
+    ASKED_WIDTH,
+    SegmentMemory,
+    SegmentWeights,
+    pack_segments,
+    remember_told,
+)
+from floorgent_ros.model.paper.config import UnseenConfig
+from floorgent_ros.model.paper.copying import KEY
+from floorgent_ros.model.paper.corners import DIRECTIONS
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.paper.sampling import Seen, uniforms
 from floorgent_ros.model.paper.segments import SegmentDecoder
@@ -47,14 +57,14 @@ class CompiledSegments(SequenceSampler):
         assert isinstance(network.decoder, SegmentDecoder)  # noqa: S101 (what fits)
         self._decoder = network.decoder
         self.weights = pack_segments(self._decoder)
-        self._slots = _slots(network, self.weights, self.threads * WIDTH)
+        self._slots = _slots(network, self.threads * WIDTH)
         self._scratch: list[SegmentScratch] = []
 
     @staticmethod
     def fits(network: SequenceNet) -> bool:
         """Whether the network is one that this draws for."""
         decoder = network.decoder
-        return isinstance(decoder, SegmentDecoder) and network.config.observation == "free"
+        return isinstance(decoder, SegmentDecoder) and isinstance(network.config, UnseenConfig)
 
     @property
     def description(self) -> str:
@@ -87,7 +97,7 @@ class CompiledSegments(SequenceSampler):
 
         Queue(len(slots.drawn), begin, finished, count, min(self.threads, count)).run(advance)
         known = memory.seen.prompt.shape[1] // LENGTH
-        return [row[known:][row[known:, 0] >= 0] for row in rows]
+        return [oriented(row[known:][row[known:, 0] >= 0]) for row in rows]
 
     def _room(self, places: int) -> list[SegmentScratch]:
         """Scratch of each thread, for an image of so many places."""
@@ -96,15 +106,19 @@ class CompiledSegments(SequenceSampler):
         return self._scratch
 
 
-def _slots(network: SequenceNet, weights: SegmentWeights, count: int) -> SegmentSlots:
+def _slots(network: SequenceNet, count: int) -> SegmentSlots:
     config = network.config
     heads, size, limit = config.heads, config.width // config.heads, config.max_segments
+    keys = ("end_keys", "end_strides", "end_values")
     return SegmentSlots(
         keys=np.zeros((count, config.layers, heads, size, limit + 1), np.float32),
         values=np.zeros((count, config.layers, heads, limit + 1, size), np.float32),
         following=np.zeros((count, config.width), np.float32),
-        end_keys=np.zeros((count, 2 * limit, weights.radius.shape[1]), np.float32),
         end_levels=np.zeros((count, 2 * limit, 2), np.int64),
+        **{name: np.zeros((count, 2 * limit, KEY), np.float32) for name in keys},
+        end_direction=np.zeros((count, 2 * limit), np.int64),
+        end_uses=np.zeros((count, 2 * limit), np.int64),
+        end_leaving=np.zeros((count, 2 * limit, DIRECTIONS), np.float32),
         last=np.zeros((count, 4), np.int64),
         drawn=np.zeros(count, np.int64),
         name=np.zeros(count, np.int64),
@@ -118,14 +132,15 @@ def _scratch(network: SequenceNet, weights: SegmentWeights, places: int) -> Segm
         "hidden": config.feed,
         "plain": config.levels,
         "near": weights.offset.shape[2],
-        "asked": weights.query.shape[2],
-        "told": weights.key.shape[1],
+        "asked": ASKED_WIDTH,
+        "told": 2 * KEY,
+        "pen": KEY + DIRECTIONS,
     }
     return SegmentScratch(
         **{name: np.zeros((WIDTH, width), np.float32) for name, width in rows.items()},
         own_scores=np.zeros(limit + 1, np.float32),
-        powers=np.zeros(max(places, 2 * limit, limit + 33, config.levels), np.int32),
-        copied=np.zeros(2 * limit, np.float32),
+        powers=np.zeros(max(places, 4 * limit, limit + 33, config.levels), np.int32),
+        copied=np.zeros(4 * limit, np.float32),
         pair=np.zeros(2, np.float32),
         drawing=np.zeros((WIDTH, 4), np.int64),
         values=np.zeros(max(2, config.levels), np.float64),

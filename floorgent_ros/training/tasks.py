@@ -25,7 +25,7 @@ from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.inpainting import InpaintingConfig
 from floorgent_ros.model.paper.config import SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceBatch
-from floorgent_ros.model.paper.unseen import free_image, left_to_right, told
+from floorgent_ros.model.paper.unseen import free_image, told
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import floors
 from floorgent_ros.training.dataset import SampleFolder, batches, collate, prepare_once, turned_draws
@@ -172,7 +172,7 @@ def collate_unseen(samples: list[Sample], config: UnseenConfig) -> SequenceBatch
     """Pad what is told and asked of simulated observations; over max_segments the farthest are left out."""
     known = [told(sample.image, config) for sample in samples]
     levels = [
-        np.concatenate([seen, left_to_right(sample.walls, config.max_segments - len(seen), config)])
+        np.concatenate([seen, config.frame.ordered(sample.walls)[: config.max_segments - len(seen)]])
         for seen, sample in zip(known, samples, strict=True)
     ]
     return SequenceBatch(

@@ -14,9 +14,10 @@ from floorgent_ros.errors import ConfigError
 from floorgent_ros.model.paper.config import MLP, SEGMENTS, UNSEEN, SequenceConfig
 from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
 from floorgent_ros.model.paper.network import SequenceNet
+from floorgent_ros.model.paper.segments import segment_levels
 from floorgent_ros.model.paper.vocabulary import COORDINATES, LENGTH
 
-BY_SEGMENT = ["segments", "segments with image", "unseen"]
+BY_SEGMENT = ["segments", "segments near first", "segments with image", "unseen"]
 
 
 def size(module):
@@ -61,14 +62,16 @@ def test_an_untrained_network_is_uniform(kind):
 def test_an_untrained_segment_decoder_counts_earlier_ends(kind):
     """A bit for stop or not; a coordinate's level weighs one, and one for each earlier end that has it.
 
-    With queries that ask for nothing, that is; the first segment has no ends to copy whatever they ask.
+    So does one for each way from the first end to it that an earlier segment went. With queries that ask for
+    nothing, that is; the first segment has nothing to copy whatever they ask.
     """
     network = SequenceNet(small_config(kind)).eval()
     batch = random_batch(network.config, [3, 5])
     places = torch.tensor(COORDINATES)
     first = network.scores(batch).nats[:, places]
     torch.testing.assert_close(first, torch.full_like(first, math.log(16)))
-    for query in network.decoder.copying.query:
+    copying = network.decoder.copying
+    for query in (*copying.query, *copying.stride.query):
         torch.nn.init.zeros_(query.weight)
         torch.nn.init.zeros_(query.bias)
     scores = network.scores(batch)
@@ -76,20 +79,27 @@ def test_an_untrained_segment_decoder_counts_earlier_ends(kind):
     torch.testing.assert_close(stops, torch.full_like(stops, math.log(2)))
     for row, length in zip(range(2), (3, 5), strict=True):
         for index in range(length):
-            expected = counted_nats(batch.levels[row].tolist(), index)
+            tokens = network.vocabulary.encode(batch.levels[row : row + 1], batch.lengths[row : row + 1])
+            expected = counted_nats(segment_levels(tokens[:, :-1])[0].tolist(), index)
             found = scores.nats[row, places + LENGTH * index].tolist()
             assert found == pytest.approx(expected, abs=1e-5)
 
 
 def counted_nats(levels, index):
-    """Of the coordinates of segment `index`: a softmax of counts, where the drawn x weighs e."""
-    ends = [end for segment in levels[:index] for end in (segment[:2], segment[2:])]
-    nats = []
-    for step, level in enumerate(levels[index]):
-        weights = [1.0] * 16
-        for end in ends:
-            same = step % 2 and end[0] == levels[index][step - 1]
-            weights[end[step % 2]] += math.e if same else 1.0
+    """Of the coordinates of segment `index`: a softmax of counts, where what has the drawn x weighs e."""
+    ends, ways = [], []
+    for x0, y0, x1, y1 in levels[:index]:
+        ends += [(x0, y0), (x1, y1)]
+        ways += [(x0 - x1, y0 - y1), (x1 - x0, y1 - y0)]
+    own, nats = levels[index], []
+    for step, level in enumerate(own):
+        weights, found = [1.0] * 16, list(ends)
+        if step >= 2:
+            found += [(own[0] + x, own[1] + y) for x, y in ways]
+        for end in found:
+            if 0 <= end[step % 2] < 16:
+                same = step % 2 and end[0] == own[step - 1]
+                weights[end[step % 2]] += math.e if same else 1.0
         nats.append(math.log(sum(weights) / weights[level]))
     return nats
 
@@ -203,6 +213,7 @@ def test_without_positions_only_the_place_in_the_triplet_is_known():
         ({"observation": "free"}, "observation"),
         ({"architecture": UNSEEN}, "architecture"),
         ({"order": "left-to-right"}, "order"),
+        ({"ends": "right-first"}, "ends"),
         ({"vocabulary": 7}, "use levels \\+ 3 = 19"),
         ({"architecture": SEGMENTS, "opcodes": False}, "opcodes"),
         ({"architecture": MLP, "observation": "all"}, "takes no image"),

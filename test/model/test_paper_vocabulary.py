@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from floorgent_ros.geometry.canonical import oriented
 from floorgent_ros.model.paper.vocabulary import FIRST, LINE, MOVE, STOP, Vocabulary
 
 SMALL = {opcodes: Vocabulary(4, opcodes) for opcodes in (True, False)}
+NEAR = {opcodes: Vocabulary(4, opcodes, near_first=True) for opcodes in (True, False)}
 
 
 def test_the_example_of_the_module():
@@ -19,14 +23,15 @@ def test_the_example_of_the_module():
     assert Vocabulary().encode(levels, one).tolist() == [[1, 13, 23, 2, 13, 33, 0]]
     assert Vocabulary(opcodes=False).encode(levels, one).tolist() == [[13, 23, 13, 33, 0]]
     assert Vocabulary().size == 259
+    assert Vocabulary(near_first=True).encode(levels, one).tolist() == [[1, 13, 33, 2, 13, 23, 0]]
 
 
-@given(st.integers(0, 1000), st.booleans())
+@given(st.integers(0, 1000), st.booleans(), st.booleans())
 @settings(max_examples=30)
-def test_tokens_come_back_and_padding_is_stop(seed, opcodes):
+def test_tokens_come_back_and_padding_is_stop(seed, opcodes, near_first):
     rng = np.random.default_rng(seed)
-    vocabulary = Vocabulary(opcodes=opcodes)
-    levels = torch.from_numpy(rng.integers(0, 256, (3, 4, 4)))
+    vocabulary = Vocabulary(opcodes=opcodes, near_first=near_first)
+    levels = torch.from_numpy(oriented(rng.integers(0, 256, (12, 4)))).view(3, 4, 4)
     lengths = torch.tensor([4, 0, 2])
     tokens = vocabulary.encode(levels, lengths)
     assert tokens.shape == (3, vocabulary.per_segment * 4 + 1)
@@ -49,10 +54,24 @@ def test_places_in_triplets(opcodes, place, position):
     assert [x.tolist() for x in found] == [place, position]
 
 
+def test_the_nearer_end_comes_first_and_of_two_as_near_the_left_one():
+    vocabulary = Vocabulary(16, near_first=True)
+    levels = torch.from_numpy(oriented(np.random.default_rng(0).integers(0, 16, (200, 4))))
+    levels[0] = torch.tensor([4, 3, 4, 12])  # on either side of the viewpoint
+    tokens = vocabulary.encode(levels[:, None], torch.ones(200, dtype=torch.int64))
+    found = tokens[:, [1, 2, 4, 5]] - FIRST
+    for ends, canonical in zip(found.tolist(), levels.tolist(), strict=True):
+        first, second = (math.dist(ends[i : i + 2], (7.5, 7.5)) for i in (0, 2))
+        assert ends in (canonical, canonical[2:] + canonical[:2])
+        assert first < second or ends == canonical
+    assert (found != levels).any()
+
+
+@pytest.mark.parametrize("small", [SMALL, NEAR], ids=["left first", "near first"])
 @pytest.mark.parametrize("opcodes", [True, False])
-def test_the_grammar_lets_through_just_the_canonical_segments(opcodes):
+def test_the_grammar_lets_through_just_the_canonical_segments(small, opcodes):
     """All paths through the masks of one segment, against all oriented segments on a 4 × 4 grid."""
-    vocabulary = SMALL[opcodes]
+    vocabulary = small[opcodes]
     paths = [torch.zeros(1, 0, dtype=torch.int64)]
     for index in range(vocabulary.per_segment):
         longer = []

@@ -11,7 +11,7 @@ from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
 from floorgent_ros.geometry.raster import rasterise
 from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.model.paper.config import UnseenConfig
-from floorgent_ros.model.paper.unseen import MARK, free_image, left_to_right, told
+from floorgent_ros.model.paper.unseen import MARK, free_image, told
 from floorgent_ros.training.samples import Sample
 from floorgent_ros.training.tasks import collate_unseen
 
@@ -31,11 +31,11 @@ def random_levels(count, seed=0):
     return CONFIG.frame.ordered(levels)
 
 
-def test_the_walls_in_the_image_are_told_left_to_right_and_then_the_mark():
+def test_the_walls_in_the_image_are_told_and_then_the_mark():
     levels = told(image_of(ROOM), CONFIG)
     np.testing.assert_array_equal(levels[-1:], MARK)
     assert len(levels) == 5
-    expected = left_to_right(ROOM, 10, CONFIG)
+    expected = CONFIG.frame.ordered(ROOM)
     assert np.abs(levels[:-1] - expected).max() <= 1
 
 
@@ -44,14 +44,13 @@ def test_of_an_image_without_walls_the_mark_alone_is_told():
     np.testing.assert_array_equal(told(empty, CONFIG), MARK)
 
 
-def test_the_nearest_walls_are_kept_and_stand_left_to_right():
-    walls = random_levels(50)
-    kept = left_to_right(walls[np.random.default_rng(1).permutation(len(walls))], 20, CONFIG)
-    rows = list(map(tuple, kept.tolist()))
-    assert rows == sorted(rows)
-    assert all((a, b) < (c, d) for a, b, c, d in rows)
-    distance = distance_to((2.0 * walls - WINDOW_CELLS + 1).reshape(-1, 2, 2), (0.0, 0.0))
-    assert set(rows) == set(map(tuple, walls[np.argsort(distance, kind="stable")[:20]].tolist()))
+def test_the_nearest_walls_are_told_nearest_first():
+    config = replace(CONFIG, observed_segments=3)
+    levels = told(image_of(ROOM), config)
+    np.testing.assert_array_equal(levels[:3], told(image_of(ROOM), CONFIG)[:3])
+    np.testing.assert_array_equal(levels[3:], MARK)
+    distance = distance_to((2.0 * levels[:3] - WINDOW_CELLS + 1).reshape(-1, 2, 2), (0.0, 0.0))
+    assert (np.diff(distance) >= 0).all()
 
 
 def test_free_is_where_most_cells_are():
@@ -70,7 +69,7 @@ def test_a_batch_asks_for_the_unseen_walls_and_no_others():
     assert batch.asked.tolist() == [3, 9]
     for index, sample in enumerate(samples):
         asked = batch.levels[index, 5 : int(batch.lengths[index])].numpy()
-        np.testing.assert_array_equal(asked, left_to_right(sample.walls, 99, CONFIG))
+        np.testing.assert_array_equal(asked, sample.walls)
     assert batch.image.shape == (2, 64, 64)
 
 
@@ -79,7 +78,7 @@ def test_what_exceeds_a_sequence_is_the_farthest():
     walls = random_levels(30)
     batch = collate_unseen([Sample(image_of(ROOM), walls)], config)
     assert batch.lengths.tolist() == [12]
-    np.testing.assert_array_equal(batch.levels[0, 5:].numpy(), left_to_right(walls, 7, config))
+    np.testing.assert_array_equal(batch.levels[0, 5:].numpy(), walls[:7])
 
 
 def test_turned_observations_tell_the_turned_walls():
@@ -87,5 +86,5 @@ def test_turned_observations_tell_the_turned_walls():
     sample = Sample(image_of(ROOM), random_levels(4))
     for symmetry in range(SYMMETRIES):
         turned = sample.turned(symmetry)
-        expected = left_to_right(Sample(sample.image, ROOM).turned(symmetry).walls, 10, CONFIG)
+        expected = CONFIG.frame.ordered(Sample(sample.image, ROOM).turned(symmetry).walls)
         assert np.abs(told(turned.image, CONFIG)[:-1] - expected).max() <= 1

@@ -8,11 +8,12 @@ from floorgent_ros.errors import ConfigError
 from floorgent_ros.geometry.canonical import LONGEST_M, SequenceFrame
 from floorgent_ros.geometry.grid import WINDOW_M
 
-TOKENS, MLP, SEGMENTS = "floorgent-tokens-1", "floorgent-mlp-1", "floorgent-segments-2"
+TOKENS, MLP, SEGMENTS = "floorgent-tokens-1", "floorgent-mlp-1", "floorgent-segments-3"
 ARCHITECTURES = (TOKENS, MLP, SEGMENTS)
-UNSEEN = "floorgent-unseen-1"
+UNSEEN = "floorgent-unseen-2"
 OBSERVATIONS = ("none", "nearest", "all")
 ENCODERS = ("resnet", "mixer")
+LEFT_FIRST, NEAR_FIRST = "left-first", "near-first"
 OPCODES = 3  # stop, move, line
 
 
@@ -21,7 +22,8 @@ class SequenceConfig:
     """Configuration of `SequenceNet`; the defaults are the paper's (section IV-A, method notes).
 
     architecture: the token decoder (appendix A), the equivalent MLP (appendix B) or the decoder of one
-    step a segment. observation: no image, one of the `observed_segments` nearest segments (IV-D), or one of
+    step a segment. ends: which of a segment's ends stands first, the left one as in III-D or the one nearer
+    to the viewpoint. observation: no image, one of the `observed_segments` nearest segments (IV-D), or one of
     all segments. vocabulary: three opcodes and the levels. opcodes, positions: whether the sequence holds
     opcode tokens and the embedding the triplet's position; false are the ablations of IV-B. window: tokens
     that the MLP sees. encoder_*: widths, blocks of the ResNet and dropout of either encoder; mixer_*: of the
@@ -32,6 +34,7 @@ class SequenceConfig:
     observation: str = "none"
     image_encoder: str = "resnet"
     order: str = "nearest-first"
+    ends: str = LEFT_FIRST
     levels: int = 256
     vocabulary: int = 259
     extent_m: float = SequenceFrame.extent_m
@@ -79,6 +82,7 @@ class SequenceConfig:
             "observation": OBSERVATIONS,
             "image_encoder": ENCODERS,
             "order": ("nearest-first",),
+            "ends": (LEFT_FIRST, NEAR_FIRST),
         }
 
     @property
@@ -92,14 +96,12 @@ class SequenceConfig:
         return LONGEST_M
 
     @property
-    def chained(self) -> bool:
-        """Whether a segment's first end is likely near the one before."""
-        return False
-
-    @property
     def plain_stop(self) -> bool:
-        """Whether stop is drawn as often as it is likely; else the nucleus cuts it like any other token."""
-        return False
+        """Whether stop is drawn as often as it is likely; else the nucleus cuts it like any other token.
+
+        A wall is one of many chances to stop: what is unlikely at each must not be cut.
+        """
+        return self.architecture == UNSEEN
 
     @property
     def seen(self) -> int:
@@ -112,13 +114,13 @@ class UnseenConfig(SequenceConfig):
     """One step a wall after the walls that a robot has seen: the wide setting, in the same sequences' form.
 
     A sequence begins with the nearest `observed_segments` seen walls, which are given, and goes on with the
-    unseen ones, both left to right; all of them are those of `geometry.segments`, on the window's cells. The
+    unseen ones, both nearest first; all of them are those of `geometry.segments`, on the window's cells. The
     image shows where it was seen free.
     """
 
     architecture: str = UNSEEN
     observation: str = "free"
-    order: str = "left-to-right"
+    ends: str = NEAR_FIRST
     extent_m: float = WINDOW_M
     horizon_m: float = WINDOW_M / 2
     max_segments: int = 320
@@ -136,24 +138,13 @@ class UnseenConfig(SequenceConfig):
 
     @property
     def choices(self) -> dict[str, tuple[str, ...]]:
-        """One architecture, observation and order."""
-        alone = {"architecture": (UNSEEN,), "observation": ("free",), "order": ("left-to-right",)}
-        return super().choices | alone
+        """One architecture and observation."""
+        return super().choices | {"architecture": (UNSEEN,), "observation": ("free",)}
 
     @property
     def longest_m(self) -> float:
         """Walls are not subdivided."""
         return self.extent_m
-
-    @property
-    def chained(self) -> bool:
-        """Left to right."""
-        return True
-
-    @property
-    def plain_stop(self) -> bool:
-        """A wall is one of many chances to stop: what is unlikely at each must not be cut."""
-        return True
 
     @property
     def seen(self) -> int:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from floorgent_ros.model.network import Losses
-from floorgent_ros.model.paper.config import MLP, SEGMENTS, UNSEEN, SequenceConfig
+from floorgent_ros.model.paper.config import MLP, NEAR_FIRST, SEGMENTS, UNSEEN, SequenceConfig
 from floorgent_ros.model.paper.mixer import Mixer
 from floorgent_ros.model.paper.mlp import MlpDecoder
 from floorgent_ros.model.paper.resnet import ResNet
@@ -93,7 +93,7 @@ class SequenceNet(nn.Module):
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocabulary = Vocabulary(config.levels, config.opcodes)
+        self.vocabulary = Vocabulary(config.levels, config.opcodes, config.ends == NEAR_FIRST)
         self.encoder = ImageEncoder(config) if config.observation != "none" else None
         self.decoder = _decoder(config)
 

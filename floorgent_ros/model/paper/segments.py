@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from floorgent_ros.model.paper.config import SequenceConfig
-from floorgent_ros.model.paper.copying import Copying, Ends, distance_levels, farthest
+from floorgent_ros.model.paper.copying import Copying
+from floorgent_ros.model.paper.corners import Before, Ends, before_each, before_next, distance, farthest
 from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
 from floorgent_ros.model.paper.tokens import trunk_of
 from floorgent_ros.model.paper.vocabulary import COORDINATES, FIRST, LENGTH, LINE, MOVE, STOP
@@ -99,12 +100,10 @@ class SegmentDecoder(nn.Module):
         logits[:, ::LENGTH, STOP] = self.stop(head)[..., 0]
         logits[:, ::LENGTH, MOVE] = 0.0
         logits[:, 3::LENGTH, LINE] = 0.0
-        ends = self.copying.ends(levels, head[:, 1:])
-        index = torch.arange(levels.shape[1], device=tokens.device)
-        earlier = index.repeat_interleave(2) < index[:, None]  # (n, 2 n): of segments before each
+        before = before_each(self.copying.ends(levels, head[:, 1:]), self.copying.count)
         head = head[:, :-1]
         for step, place in enumerate(COORDINATES):
-            head, found = self._draw(head, levels[..., :step], ends, earlier)
+            head, found = self._draw(head, levels[..., :step], before)
             logits[:, place::LENGTH, FIRST:] = found
         return logits
 
@@ -164,13 +163,13 @@ class SegmentDecoder(nn.Module):
         else:
             before = COORDINATES[: COORDINATES.index(place)]
             drawn = (state.tokens[:, None, list(before)] - FIRST).clamp(min=0)
-            head, found = self._draw(state.head[:, None], drawn, state.ends)
+            head, found = self._draw(state.head[:, None], drawn, before_next(state.ends, self.copying.count))
             state.head, logits[:, FIRST:] = head[:, 0], found[:, 0]
         return logits
 
     def _embed(self, levels: Tensor, first: int) -> Tensor:
         """(B, n, 4) levels of segments that stand at `first` and after → (B, n, E)."""
-        x = self.distance(distance_levels(levels, self.size - FIRST))
+        x = self.distance(distance(levels, self.copying.count).long())
         for index, embedding in enumerate(self.coordinates):
             x = x + embedding(levels[..., index])
         if self.position is not None:
@@ -178,16 +177,13 @@ class SegmentDecoder(nn.Module):
         out: Tensor = x
         return out
 
-    def _draw(
-        self, head: Tensor, drawn: Tensor, ends: Ends, earlier: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Head states (B, n, E) after the coordinates drawn (B, n, k), and logits (B, n, L) of the next.
-
-        ends, earlier: what may be copied, as `Copying.forward` takes them.
-        """
+    def _draw(self, head: Tensor, drawn: Tensor, before: Before) -> tuple[Tensor, Tensor]:
+        """Head states (B, n, E) after the coordinates drawn (B, n, k), and logits (B, n, L) of the next."""
         step = drawn.shape[-1]
         if step:
             head = head + self.drawn[step - 1](drawn[..., -1])
+        if step == 2:
+            head = head + self.copying.pen(drawn, before)
         head = head + self.mix[step](head)
         state = functional.relu(self.norms[step](head))
-        return head, self.copying(self.out[step](state), state, drawn, ends, earlier)
+        return head, self.copying(self.out[step](state), state, drawn, before)

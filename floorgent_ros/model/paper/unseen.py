@@ -1,7 +1,7 @@
 """What is told of an observation, and asked, as one sequence: the walls seen, a mark, the walls unseen.
 
 What a robot has seen is no prefix of the paper's order (III-E), since it sees far walls and misses near ones.
-Here it is made one. Both parts stand left to right, which is learned sooner than nearest first.
+Here it is made one. Both parts stand nearest first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floorgent_ros.config import ObservationSettings
-from floorgent_ros.geometry.canonical import oriented
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, WINDOW_CELLS, WINDOW_M, Window
 from floorgent_ros.geometry.segments import canonical_walls
 from floorgent_ros.geometry.tracing import trace_walls
@@ -23,20 +22,14 @@ MARK = np.array([[_MIDDLE - 1, _MIDDLE - 1, _MIDDLE, _MIDDLE]])  # through the v
 
 
 def told(image: NDArray[np.int8], config: UnseenConfig) -> Levels:
-    """(L, L) observation → (k, 4) levels: the nearest of the walls seen, left to right, and the mark.
+    """(L, L) observation → (k, 4) levels: the nearest of the walls seen, and the mark.
 
     The walls are traced in the image itself, in which the node has drawn what it traced in the map, so that
     training and robot give the same.
     """
     traced = trace_walls(image == OCCUPIED, CELL_M, ObservationSettings())
     seen = canonical_walls(traced - WINDOW_M / 2, Window((0.0, 0.0)), config.horizon_m)
-    return np.concatenate([left_to_right(seen, config.observed_segments, config), MARK])
-
-
-def left_to_right(walls: Levels, most: int, config: UnseenConfig) -> Levels:
-    """(n, 4) levels in any order → the nearest of them, in order of x0, y0, x1, y1; each wall's ends too."""
-    nearest = oriented(config.frame.ordered(walls)[:most])
-    return nearest[np.lexsort(nearest.T[::-1])]
+    return np.concatenate([config.frame.ordered(seen)[: config.observed_segments], MARK])
 
 
 def free_image(image: NDArray[np.int8], config: UnseenConfig) -> NDArray[np.bool_]:
