@@ -27,6 +27,8 @@ from floorgent_ros.evaluation.baselines import (
     unknown_is_wall,
 )
 from floorgent_ros.evaluation.cases import KINDS, VIEWPOINTS, Case, cases
+from floorgent_ros.evaluation.detours import Detours, shares
+from floorgent_ros.evaluation.detours import table as detour_table
 from floorgent_ros.evaluation.oracle import oracle
 from floorgent_ros.evaluation.peers import THRESHOLD, Peers, kept, rows
 from floorgent_ros.evaluation.reliability import Claims, reliability, reliability_figure
@@ -55,7 +57,7 @@ class Outcome:
     """One case's counted cells: truth (C,), each method's distances (C,), saturated, m; radius (C,), m.
 
     unreachable (C,) bool: the prediction is not finite. added_iou: mean over pairs of completions. walls:
-    mean over completions. claims: for the reliability of reach and spread.
+    mean over completions. claims: for the reliability of reach and spread. detours: true and drawn.
     """
 
     kind: str
@@ -68,6 +70,7 @@ class Outcome:
     seconds: float
     walls: float
     claims: Claims
+    detours: Detours
 
 
 def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
@@ -92,6 +95,7 @@ def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
         seconds=sum(field.timings.values()) / 1e3,
         walls=float(np.mean([len(walls) for walls in field.completions])) if field.completions else 0.0,
         claims=Claims.of(case, field),
+        detours=Detours.of(case, field),
     )
 
 
@@ -160,6 +164,7 @@ def evaluate(
         kind: {name: summarise(group)["ratio"] for name, group in _by_building(outcomes[kind]).items()}
         for kind in KINDS
     }
+    report["detours"] = {kind: shares([o.detours for o in outcomes[kind]]) for kind in KINDS}
     report["reliability"] = {kind: reliability([o.claims for o in outcomes[kind]]) for kind in KINDS}
     if peers:
         report["peers"] = {
@@ -203,6 +208,7 @@ def table(report: dict[str, Any]) -> str:
     for building in report["per_building"]["scan"]:
         figures = (report["per_building"][kind].get(building, float("nan")) for kind in KINDS)
         lines.append(f"{'ratio ' + building:{LABEL}s}" + "".join(f"{figure:10.3f}" for figure in figures))
+    lines += detour_table(report["detours"], LABEL)
     return "\n".join(lines)
 
 

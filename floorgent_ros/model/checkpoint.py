@@ -18,7 +18,7 @@ from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig
 from floorgent_ros.model.network import FloorNet
-from floorgent_ros.model.paper.config import ARCHITECTURES, SequenceConfig, UnseenConfig
+from floorgent_ros.model.paper.config import ARCHITECTURES, LATER, SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceNet
 
 Config = ModelConfig | SequenceConfig | InpaintingConfig
@@ -134,6 +134,8 @@ def _config(path: Path, text: str) -> Config:
     try:
         values: dict[str, Any] = json.loads(text)
         kind = CONFIGURATIONS.get(values.get("architecture", ""), ModelConfig)
+        if issubclass(kind, SequenceConfig):
+            values = LATER | values
         known = {item.name for item in fields(kind)}
         if set(values) != known:
             raise CheckpointError(

@@ -78,7 +78,7 @@ class SegmentScratch(NamedTuple):
     plain: Floats  # (n, L) logits, then weights
     near: Floats  # (n, 2 R + 1)
     asked: Floats  # (n, C)
-    told: Floats  # (n, 2 K)
+    told: Floats  # (n, 6 K)
     pen: Floats  # (n, K + directions)
     copied: Floats  # (4 T,): of ends, then of ways
     pair: Floats  # (2,)
@@ -164,30 +164,21 @@ def _embed(w: SegmentWeights, s: SegmentSlots, slot: int) -> None:
 @compiled
 def _keep_ends(w: SegmentWeights, s: SegmentSlots, t: SegmentScratch, slots: Ints) -> None:
     """The last wall's ends, with what the state after it says of them, and their corners."""
-    n, width, count = slots.shape[0], w.radius.shape[1], w.coordinates.shape[1]
-    for part in range(3):
-        weight, bias = (w.key, w.key_bias) if part == 0 else (w.stride_key, w.stride_key_bias)
-        if part == 2:
-            weight, bias = w.value, w.value_bias
-        linear(t.state[:n], weight, bias, t.told[:n])
-        for r in range(n):
-            slot = slots[r]
-            for end in range(2):
-                place, told = 2 * (s.drawn[slot] - 1) + end, t.told[r, end * width : (end + 1) * width]
-                if part == 0:
-                    _keep_key(w, s, slot, place, end, told, count)
-                elif part == 1:
-                    _keep_stride(w, s, slot, place, end, told)
-                else:
-                    s.end_values[slot, place] = told
+    n, width = slots.shape[0], w.radius.shape[1]
+    linear(t.state[:n], w.told, w.told_bias, t.told[:n])
+    for r in range(n):
+        slot, told = slots[r], t.told[r].reshape(6, width)
+        for end in range(2):
+            place = 2 * (s.drawn[slot] - 1) + end
+            _keep_key(w, s, slot, place, end, told[end])
+            _keep_stride(w, s, slot, place, end, told[2 + end])
+            s.end_values[slot, place] = told[4 + end]
 
 
 @compiled
-def _keep_key(
-    w: SegmentWeights, s: SegmentSlots, slot: int, place: int, end: int, told: Floats, count: int
-) -> None:
+def _keep_key(w: SegmentWeights, s: SegmentSlots, slot: int, place: int, end: int, told: Floats) -> None:
     x, y = s.last[slot, 2 * end], s.last[slot, 2 * end + 1]
-    key, radius = s.end_keys[slot, place], w.radius[int(near(x, y, x, y, count))]
+    key, radius = s.end_keys[slot, place], w.radius[int(near(x, y, x, y, w.point.shape[1]))]
     for j in range(key.shape[0]):
         key[j] = told[j] + radius[j] + w.point[0, x, j] + w.point[1, y, j]
     s.end_levels[slot, place, 0], s.end_levels[slot, place, 1] = x, y

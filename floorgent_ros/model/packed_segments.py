@@ -64,18 +64,14 @@ class SegmentWeights(NamedTuple):
     asked: Floats  # (4, D, C)
     asked_bias: Floats
     same: Floats  # (2,)
-    key: Floats  # (D, 2 K)
-    key_bias: Floats
+    told: Floats  # (D, 6 K): keys, strides and values of both ends of a wall
+    told_bias: Floats
     point: Floats  # (2, L, K)
     radius: Floats  # (W, K)
     offset: Floats  # (2, D, 2 R + 1)
     offset_bias: Floats
-    stride_key: Floats  # (D, 2 K)
-    stride_key_bias: Floats
     stride_size: Floats  # (2, 2 R + 1, K)
     stride_same: Floats  # (1,)
-    value: Floats  # (D, 2 K)
-    value_bias: Floats
     pen: Floats  # (K + directions, D)
     pen_bias: Floats
     bins: Integers  # (2 · FINE · L,) as `ordering.bins`
@@ -119,14 +115,12 @@ def pack_segments(decoder: SegmentDecoder) -> SegmentWeights:
         *matrices(list(decoder.out)),  # type: ignore[arg-type]
         *_asked(copying),
         to_array(copying.same),
-        *matrix(copying.key),
+        *matrix(copying.key, copying.stride.key, copying.pen.value),
         _weights(copying.point),
         to_array(copying.radius.weight),
         *matrices(list(copying.offset)),  # type: ignore[arg-type]
-        *matrix(copying.stride.key),
         _weights(copying.stride.size),
         to_array(copying.stride.same),
-        *matrix(copying.pen.value),
         *matrix(copying.pen.out),
         _integers(bins(ordering.count, torch.device("cpu"))),
     )

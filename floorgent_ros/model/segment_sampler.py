@@ -133,7 +133,7 @@ def _scratch(network: SequenceNet, weights: SegmentWeights, places: int) -> Segm
         "plain": config.levels,
         "near": weights.offset.shape[2],
         "asked": ASKED_WIDTH,
-        "told": 2 * KEY,
+        "told": weights.told.shape[1],
         "pen": KEY + DIRECTIONS,
     }
     return SegmentScratch(

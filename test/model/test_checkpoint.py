@@ -147,6 +147,18 @@ def test_fields_of_another_version_are_named(path, network, change, named):
     assert named in message
 
 
+def test_a_file_from_before_a_field_is_what_it_was(tmp_path):
+    """Networks that are trained stay usable: III-D's order of ends was the only one."""
+    path, made = tmp_path / "old.safetensors", paper_models.small_network("tokens")
+    save_checkpoint(path, made.state_dict(), made.config, {})
+    values = asdict(made.config)
+    del values["ends"]
+    rewrite(path, json.dumps(values))
+    loaded, _ = load_checkpoint(path)
+    assert loaded.config == made.config
+    assert loaded.config.ends == "left-first"
+
+
 @pytest.mark.parametrize("change", [{"layers": 3}, {"width": 32}, {"levels": 64}, {"feed": 24}, {"patch": 4}])
 def test_weights_of_other_shapes_than_configured_are_said(path, network, change):
     rewrite(path, json.dumps(asdict(replace(network.config, **change))))

@@ -14,6 +14,7 @@ UNSEEN = "floorgent-unseen-2"
 OBSERVATIONS = ("none", "nearest", "all")
 ENCODERS = ("resnet", "mixer")
 LEFT_FIRST, NEAR_FIRST = "left-first", "near-first"
+LATER = {"ends": LEFT_FIRST}  # fields that older checkpoints do not name, and what they are there
 OPCODES = 3  # stop, move, line
 
 
