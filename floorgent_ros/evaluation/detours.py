@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from floorgent_ros.evaluation.baselines import saturated, unknown_is_free
-from floorgent_ros.evaluation.cases import Case
+from floorgent_ros.evaluation.baselines import saturated
 from floorgent_ros.geometry.distance import distance_fields
-from floorgent_ros.predictor import DistanceField
 
 ABOVE_M = (0.2, 1.0, 3.0, 8.0)
 AWAY_M = ((5.0, 10.0), (10.0, 15.0), (15.0, 25.0))  # by the distance with the unseen taken for free
@@ -33,12 +31,16 @@ class Detours:
     drawn: NDArray[np.float64]
 
     @classmethod
-    def of(cls, case: Case, field: DistanceField) -> Detours:
-        """Of the counted cells."""
-        counted = case.counted
-        null = saturated(unknown_is_free(field.observation.states))[counted]
-        true = saturated(case.truth)[counted] - null
-        drawn = saturated(distance_fields(field.blocked))[:, counted] - null
+    def of(
+        cls,
+        null: NDArray[np.float64],
+        truth: NDArray[np.float64],
+        blocked: NDArray[np.bool_],
+        counted: NDArray[np.bool_],
+    ) -> Detours:
+        """Of the counted (H, W) bool cells; null, truth (C,) in them, saturated, m; blocked (N, H, W)."""
+        true = truth - null
+        drawn = saturated(distance_fields(blocked))[:, counted] - null
         rings = [(null >= low) & (null < high) for low, high in AWAY_M]
         return cls(
             np.array([ring.sum() for ring in rings], float),

@@ -84,10 +84,11 @@ def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
         "unknown_costs": saturated(unknown_costs(states)),
         "unknown_is_wall": saturated(unknown_is_wall(states)),
     }
+    truth = saturated(case.truth)[counted]
     return Outcome(
         kind=case.kind,
         building=case.building,
-        truth=saturated(case.truth)[counted],
+        truth=truth,
         methods={name: distance[counted] for name, distance in methods.items()},
         unreachable=~np.isfinite(field.distance[counted]),
         radius=_radius(case.viewpoint)[counted],
@@ -95,7 +96,7 @@ def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
         seconds=sum(field.timings.values()) / 1e3,
         walls=float(np.mean([len(walls) for walls in field.completions])) if field.completions else 0.0,
         claims=Claims.of(case, field),
-        detours=Detours.of(case, field),
+        detours=Detours.of(null[counted], truth, field.blocked, counted),
     )
 
 

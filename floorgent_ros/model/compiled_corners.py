@@ -13,7 +13,7 @@ from floorgent_ros.geometry.compiled import compiled
 from floorgent_ros.model.compiled_trunk import Ints
 from floorgent_ros.model.kernels import HALF, ONE, ZERO, Floats, dot, exponentials
 from floorgent_ros.model.paper import ordering
-from floorgent_ros.model.paper.copying import STEPS
+from floorgent_ros.model.paper.vocabulary import STEPS
 
 BINS, USES, FINE = ordering.BINS, ordering.USES, np.float32(ordering.FINE)
 ROUNDING = np.float32(ordering.ROUNDING)

@@ -36,7 +36,7 @@ from floorgent_ros.model.kernels import (
     rectify,
 )
 from floorgent_ros.model.packed_segments import ASKED, SegmentMemory, SegmentWeights
-from floorgent_ros.model.paper.copying import STEPS
+from floorgent_ros.model.paper.vocabulary import STEPS
 
 QUERY, BIAS, DISTANCES = ASKED["query"], ASKED["bias"].start, ASKED["levels"]
 USES, LEAVING, ENDS, RELATION = ASKED["uses"], ASKED["leaving"], ASKED["ends"], ASKED["relation"]

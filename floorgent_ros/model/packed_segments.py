@@ -21,7 +21,7 @@ from floorgent_ros.model.paper.corners import DIRECTIONS, before_next
 from floorgent_ros.model.paper.ordering import BINS, RELATIONS, USES, bins
 from floorgent_ros.model.paper.sampling import Seen
 from floorgent_ros.model.paper.segments import SegmentDecoder, segment_levels
-from floorgent_ros.model.paper.vocabulary import COORDINATES
+from floorgent_ros.model.paper.vocabulary import STEPS
 
 Integers = NDArray[np.int64]
 
@@ -130,7 +130,7 @@ def _asked(copying: Copying) -> tuple[Floats, Floats]:
     """What each coordinate asks of earlier ends, ways and distances, as one matrix: `ASKED` says what."""
     ordering, stride = copying.ordering, copying.stride
     weights, biases = [], []
-    for step in range(len(COORDINATES)):
+    for step in range(STEPS):
         second = step - 2  # of the second end's coordinates
         parts: dict[str, tuple[Any, float] | None] = {
             "query": (copying.query[step], KEY**-0.5),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from floorgent_ros.evaluation.detours import ABOVE_M, AWAY_M, Detours, shares, table
 from floorgent_ros.geometry.distance import distance_field
-from floorgent_ros.geometry.grid import UNKNOWN
 
 NOTHING = np.zeros((256, 256), np.bool_)
 WALL = NOTHING.copy()
@@ -19,10 +16,8 @@ WALL[60:200, 180] = True  # 8.1 m to the right of the viewpoint, 11 m each way
 def judged(true, *drawn):
     """Detours of completions whose blocked cells are `drawn`, where `true` are."""
     truth = distance_field(true)
-    case = SimpleNamespace(truth=truth, counted=np.isfinite(truth))
-    states = np.full((256, 256), UNKNOWN, np.int8)
-    observation = SimpleNamespace(states=states)
-    return Detours.of(case, SimpleNamespace(observation=observation, blocked=np.stack(drawn)))
+    counted = np.isfinite(truth)
+    return Detours.of(distance_field(NOTHING)[counted], truth[counted], np.stack(drawn), counted)
 
 
 def test_where_truth_and_completions_are_the_null_there_are_none():

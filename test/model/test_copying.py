@@ -20,7 +20,7 @@ MIDDLE = (LEVELS - 1) / 2
 
 @pytest.fixture
 def copying():
-    """No weight at zero, but ways count alike whatever their size."""
+    """No weight at zero."""
     torch.manual_seed(0)
     made = Copying(small_config("segments"))
     with torch.no_grad():

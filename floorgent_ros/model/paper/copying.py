@@ -22,10 +22,10 @@ from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.corners import Before, Ends, farthest, radius
 from floorgent_ros.model.paper.embedding import start_as_waves
 from floorgent_ros.model.paper.ordering import Ordering, Pen
+from floorgent_ros.model.paper.vocabulary import STEPS
 
 KEY = 32  # width of an end's key
 _LEAST = 1e-30  # of a weight; float32 holds its logarithm
-STEPS = 4  # coordinates of a segment: x0, y0, x1, y1
 
 
 class Copying(nn.Module):

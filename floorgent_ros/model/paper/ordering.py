@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from floorgent_ros.model.paper.corners import DIRECTIONS, Before, distance, radius
+from floorgent_ros.model.paper.vocabulary import STEPS
 
-STEPS = 4  # coordinates of a segment: x0, y0, x1, y1
 _WIDTHS = (0.5,) * 8 + (1,) * 8 + (2, 3, 3, 5, 7, 8, 15, 25)  # of the bins of d from 0 outwards, levels
 _EDGES = (*accumulate(_WIDTHS),)
 BINS = 2 * (len(_EDGES) + 1)  # on both sides of 0; the last ones are open

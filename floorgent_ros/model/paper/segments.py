@@ -28,12 +28,16 @@ NEVER = -1e4  # logit of what cannot be; float16 holds it
 
 @dataclass
 class SegmentState(TrunkState):
-    """What sampling keeps: the head's state (N, E), this segment's tokens, earlier ends, how many went in."""
+    """What sampling keeps: the head's state (N, E), this segment's tokens, earlier ends, how many went in.
+
+    before: what the ends say of the next segment, once it was asked for.
+    """
 
     head: Tensor
     tokens: Tensor
     ends: Ends
     index: int = 0
+    before: Before | None = None
 
     def spread(self, times: int) -> None:
         """Go on with `times` copies of each sequence, side by side."""
@@ -52,7 +56,7 @@ class SegmentState(TrunkState):
 
     def _own(self, change: Callable[[Tensor], Tensor]) -> None:
         self.head, self.tokens = change(self.head), change(self.tokens)
-        self.ends = self.ends.changed(change)
+        self.ends, self.before = self.ends.changed(change), None
 
 
 def segment_levels(tokens: Tensor) -> Tensor:
@@ -147,7 +151,7 @@ class SegmentDecoder(nn.Module):
             levels = segment_levels(state.tokens)
             x = self._embed(levels, state.index // LENGTH - 1)
             head = self.trunk(x, state.cross, state.cache)
-            state.ends = state.ends.added(self.copying.ends(levels, head))
+            state.ends, state.before = state.ends.added(self.copying.ends(levels, head)), None
             state.head = head[:, -1]
             state.tokens = state.tokens[:, :0]
         return self._next(state)
@@ -161,9 +165,11 @@ class SegmentDecoder(nn.Module):
         elif place == 3:
             logits[:, LINE] = 0.0
         else:
-            before = COORDINATES[: COORDINATES.index(place)]
-            drawn = (state.tokens[:, None, list(before)] - FIRST).clamp(min=0)
-            head, found = self._draw(state.head[:, None], drawn, before_next(state.ends, self.copying.count))
+            places = COORDINATES[: COORDINATES.index(place)]
+            drawn = (state.tokens[:, None, list(places)] - FIRST).clamp(min=0)
+            if state.before is None:
+                state.before = before_next(state.ends, self.copying.count)
+            head, found = self._draw(state.head[:, None], drawn, state.before)
             state.head, logits[:, FIRST:] = head[:, 0], found[:, 0]
         return logits
 

@@ -20,6 +20,7 @@ STOP, MOVE, LINE, FIRST = 0, 1, 2, 3
 OPCODE, X, Y = range(3)  # places in a triplet
 LENGTH = 6  # tokens of a segment, whatever a model leaves out: likelihoods are counted in them
 COORDINATES = (1, 2, 4, 5)  # places of a segment that hold x0, y0, x1, y1
+STEPS = len(COORDINATES)
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Vocabulary:
         """(B, n, 4) levels, of which the first `lengths` (B,) count → (B, per_segment · n + 1) tokens."""
         batch = len(levels)
         if self.near_first:
-            levels = self._swapped(levels, ~self._outwards(levels))
+            levels = _swapped(levels, ~self._outwards(levels))
         x0, y0, x1, y1 = (levels + FIRST).unbind(-1)
         move, line = torch.full_like(x0, MOVE), torch.full_like(x0, LINE)
         parts = [move, x0, y0, line, x1, y1] if self.opcodes else [x0, y0, x1, y1]
@@ -59,7 +60,7 @@ class Vocabulary:
         end = int(stops[0]) if len(stops) else len(tokens)
         rows = tokens[: end // self.per_segment * self.per_segment].view(-1, self.per_segment)
         levels = (rows[:, list(COORDINATES)] if self.opcodes else rows) - FIRST
-        return self._swapped(levels, ~_in_order(levels)) if self.near_first else levels
+        return _swapped(levels, ~_in_order(levels)) if self.near_first else levels
 
     def place(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Token indices → place in the triplet (opcode, x, y) and the triplet's position."""
@@ -117,8 +118,9 @@ class Vocabulary:
         near, far = ((2 * levels - (self.levels - 1)) ** 2).unflatten(-1, (2, 2)).sum(-1).unbind(-1)
         return (near < far) | ((near == far) & _in_order(levels))
 
-    def _swapped(self, levels: Tensor, where: Tensor) -> Tensor:
-        return torch.where(where[..., None], levels.roll(2, -1), levels)
+
+def _swapped(levels: Tensor, where: Tensor) -> Tensor:
+    return torch.where(where[..., None], levels.roll(2, -1), levels)
 
 
 def _in_order(levels: Tensor) -> Tensor:
