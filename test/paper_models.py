@@ -26,6 +26,13 @@ KINDS = {
     "segments": {"architecture": SEGMENTS},
     "segments near first": {"architecture": SEGMENTS, "ends": NEAR_FIRST},
     "segments with image": {"architecture": SEGMENTS, "observation": "nearest"},
+    "segments with sight": {
+        "architecture": SEGMENTS,
+        "observation": "nearest",
+        "ends": NEAR_FIRST,
+        "sight": True,
+        "image_cells": 8,
+    },
     "unseen": {"architecture": UNSEEN, "observation": "free"},
 }
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from floorgent_ros.geometry.distance import start_cell
 from floorgent_ros.geometry.grid import CELL_M
+from floorgent_ros.model.paper.image import Shown
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.paper.sampling import Given, pick, uniforms
 from floorgent_ros.model.paper.vocabulary import STOP
@@ -39,19 +40,19 @@ class TokenByToken:
         self.network = network
 
     @torch.inference_mode()
-    def look(self, given: Given) -> tuple[Tensor | None, Tensor]:
-        """The images' vectors (B, S, E), or nothing, and the prompts' tokens (B, k)."""
+    def look(self, given: Given) -> tuple[Shown | None, Tensor]:
+        """What the images show, or nothing, and the prompts' tokens (B, k)."""
         device = next(self.network.parameters()).device
         images = torch.zeros(given.size, 0, 0) if given.images is None else torch.from_numpy(given.images)
         prompt = np.zeros((given.size, 0, 4), np.int64) if given.prompt is None else given.prompt
         lengths = torch.full((given.size,), prompt.shape[1])
         tokens = self.network.vocabulary.encode(torch.from_numpy(prompt), lengths)[:, :-1]
-        return self.network.context(images.to(device)), tokens.to(device)
+        return self.network.shown(images.to(device)), tokens.to(device)
 
     @torch.inference_mode()
     def draw(
         self,
-        memory: tuple[Tensor | None, Tensor],
+        memory: tuple[Shown | None, Tensor],
         count: int,
         seed: int,
         nucleus: Nucleus,
@@ -60,12 +61,12 @@ class TokenByToken:
     ) -> list[NDArray[np.int64]]:
         """As `paper.sampling.draw_from`."""
         vocabulary, decoder = self.network.vocabulary, self.network.decoder
-        context, prompt = memory
-        cross: Any = decoder.remember(None if context is None else context.repeat_interleave(count, 0))
+        shown, prompt = memory
+        remembered = decoder.remember(shown.copied(count) if shown else None)
         tokens = prompt.repeat_interleave(count, 0)
         length = vocabulary.per_segment * (segments or self.network.config.max_segments)
         numbers = uniforms(len(prompt), range(first, first + count), length, seed).to(tokens.device)
-        state: Any = decoder.begin(len(tokens), length, cross)
+        state: Any = decoder.begin(len(tokens), length, remembered)
         logits = decoder.extend(tokens, state, 1)[:, 0]
         alive = torch.ones(len(tokens), dtype=torch.bool, device=tokens.device)
         while tokens.shape[1] < length:

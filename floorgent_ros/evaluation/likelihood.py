@@ -43,6 +43,7 @@ TABLE = (
     PaperRow("all_mixer", "+ all segments, MLP Mixer", 0.40, 0.914, 0.989),
     PaperRow("segments", "one step a segment"),
     PaperRow("segments_images", "one step a segment, images (25 segments)"),
+    PaperRow("segments_all", "one step a segment, all segments"),
 )
 
 

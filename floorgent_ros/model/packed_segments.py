@@ -172,10 +172,10 @@ def remember_told(decoder: SegmentDecoder, seen: Seen) -> SegmentMemory:
     levels = segment_levels(seen.prompt)  # (1, k, 4)
     told = levels[:, :-1]
     cache = decoder.trunk.cache(1, told.shape[1] + 1)
-    ends = decoder.copying.ends(told, decoder.states(told, seen.cross, cache)[:, 1:])
+    cross = seen.memory.cross if seen.memory else []
+    ends = decoder.copying.ends(told, decoder.states(told, cross, cache)[:, 1:])
     before = before_next(ends, decoder.copying.count)
     leaving = before.same[0] @ one_hot(before.direction[0], DIRECTIONS).to(before.same.dtype)
-    cross = seen.cross or []
     return SegmentMemory(
         keys=stacked([keys[0].transpose(1, 2) for keys, _ in cross]),
         values=stacked([values[0] for _, values in cross]),

@@ -17,7 +17,7 @@ from floorgent_ros.model.paper.corners import (
     farthest,
     radius,
 )
-from floorgent_ros.model.paper.ordering import BINS, Ordering, bins
+from floorgent_ros.model.paper.ordering import BINS, binned, bins
 
 
 def ends_of(levels):
@@ -50,8 +50,7 @@ def test_of_a_canonical_sequence_no_segment_lies_before_the_bin_from_0_on():
     frame = SequenceFrame()
     levels = frame.ordered(np.random.default_rng(1).integers(0, 256, (300, 4)))
     found = distance(torch.from_numpy(levels), 256)
-    ordering = Ordering(8, 256, 33)
-    steps = ordering._bin(found[1:, None], found[:-1])
+    steps = binned(found[1:, None], found[:-1], 256)
     assert int(steps.min()) >= BINS // 2
     compiled = [
         bin_of(bins(256, torch.device("cpu")).numpy(), b, a)

@@ -17,7 +17,7 @@ from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.paper.segments import segment_levels
 from floorgent_ros.model.paper.vocabulary import COORDINATES, LENGTH
 
-BY_SEGMENT = ["segments", "segments near first", "segments with image", "unseen"]
+BY_SEGMENT = ["segments", "segments near first", "segments with image", "segments with sight", "unseen"]
 
 
 def size(module):
@@ -109,7 +109,7 @@ def test_no_later_token_changes_an_earlier_logit(kind):
     network = small_network(kind)
     batch = random_batch(network.config, [5, 5])
     tokens = network.vocabulary.encode(batch.levels, batch.lengths)
-    context = network.context(batch.image)
+    context = network.shown(batch.image)
     logits = network.decoder(tokens, context)
     for index in range(tokens.shape[1]):
         changed = tokens.clone()

@@ -32,7 +32,7 @@ def test_cached_logits_are_the_uncached_ones(kind, prompt, at_once):
     batch = random_batch(network.config, [5, 5])
     tokens = network.vocabulary.encode(batch.levels, batch.lengths)
     with torch.inference_mode():
-        context = network.context(batch.image)
+        context = network.shown(batch.image)
         expected = network.decoder(tokens, context)
         state = network.decoder.begin(2, tokens.shape[1], network.decoder.remember(context))
         found = [network.decoder.extend(tokens[:, :prompt], state, 1)]
@@ -55,7 +55,7 @@ def test_other_rows_go_on_as_their_sequences(kind, change, given, rows):
     batch = random_batch(network.config, [5, 5, 5])
     tokens = network.vocabulary.encode(batch.levels, batch.lengths)
     with torch.inference_mode():
-        context = network.context(batch.image)
+        context = network.shown(batch.image)
         expected = network.decoder(tokens, context)[rows]
         state = network.decoder.begin(3, tokens.shape[1], network.decoder.remember(context))
         network.decoder.extend(tokens[:, :14], state, 1)  # within a segment

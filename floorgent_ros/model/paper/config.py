@@ -14,7 +14,10 @@ UNSEEN = "floorgent-unseen-2"
 OBSERVATIONS = ("none", "nearest", "all")
 ENCODERS = ("resnet", "mixer")
 LEFT_FIRST, NEAR_FIRST = "left-first", "near-first"
-LATER = {"ends": LEFT_FIRST}  # fields that older checkpoints do not name, and what they are there
+LATER = {
+    "ends": LEFT_FIRST,
+    "sight": False,
+}  # fields that older checkpoints do not name, and what they are there
 OPCODES = 3  # stop, move, line
 
 
@@ -25,14 +28,16 @@ class SequenceConfig:
     architecture: the token decoder (appendix A), the equivalent MLP (appendix B) or the decoder of one
     step a segment. ends: which of a segment's ends stands first, the left one as in III-D or the one nearer
     to the viewpoint. observation: no image, one of the `observed_segments` nearest segments (IV-D), or one of
-    all segments. vocabulary: three opcodes and the levels. opcodes, positions: whether the sequence holds
-    opcode tokens and the embedding the triplet's position; false are the ablations of IV-B. window: tokens
-    that the MLP sees. encoder_*: widths, blocks of the ResNet and dropout of either encoder; mixer_*: of the
-    MLP Mixer.
+    all segments. sight: whether the decoder of one step a segment is told what the image shows at each level
+    (`sight.py`), beside cross-attention. vocabulary: three opcodes and the levels. opcodes, positions:
+    whether the sequence holds opcode tokens and the embedding the triplet's position; false are the
+    ablations of IV-B. window: tokens that the MLP sees. encoder_*: widths, blocks of the ResNet and dropout
+    of either encoder; mixer_*: of the MLP Mixer.
     """
 
     architecture: str = TOKENS
     observation: str = "none"
+    sight: bool = False
     image_encoder: str = "resnet"
     order: str = "nearest-first"
     ends: str = LEFT_FIRST
@@ -68,6 +73,8 @@ class SequenceConfig:
             )
         if self.architecture != TOKENS and not self.opcodes:
             raise ConfigError(f"opcodes = false: only with architecture {TOKENS}")
+        if self.sight and (self.architecture != SEGMENTS or self.observation == "none"):
+            raise ConfigError(f"sight = true: only with architecture {SEGMENTS} and an observation")
         if self.architecture == MLP and self.observation != "none":
             raise ConfigError(
                 f"observation = {self.observation!r}: the MLP of appendix B takes no image; use none"

@@ -28,13 +28,26 @@ KEY = 32  # width of an end's key
 _LEAST = 1e-30  # of a weight; float32 holds its logarithm
 
 
+def reach_of(config: SequenceConfig) -> int:
+    """How many levels the ends of a segment can be apart along an axis, rounding included."""
+    return math.ceil(config.longest_m / config.extent_m * config.levels) + 1
+
+
+def near_own(offsets: Tensor, origin: Tensor, reach: int, count: int) -> Tensor:
+    """(B, n, 2 `reach` + 1) logits of offsets from (B, n) levels → (B, n, `count`), zero beyond."""
+    level = torch.arange(count, device=origin.device)
+    index = level - origin[..., None] + reach + 1
+    padded = functional.pad(offsets, (1, 1))
+    return padded.gather(-1, index.clamp(0, padded.shape[-1] - 1))
+
+
 class Copying(nn.Module):
     """Scores of earlier ends, and logits of offsets."""
 
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         self.count = config.levels
-        self.reach = math.ceil(config.longest_m / config.extent_m * config.levels) + 1
+        self.reach = reach_of(config)
         self.point = nn.ModuleList(nn.Embedding(config.levels, KEY) for _ in range(2))
         self.radius = nn.Embedding(farthest(config.levels), KEY)
         self.key = nn.Linear(config.width, 2 * KEY)
@@ -72,7 +85,7 @@ class Copying(nn.Module):
         there = before.earlier.bool().expand_as(scores)
         if step >= 2:
             origin = drawn[..., step - 2]
-            plain = plain + self._near(self.offset[step - 2](state), origin)
+            plain = plain + near_own(self.offset[step - 2](state), origin, self.reach, self.count)
             reached = origin[..., None] + before.stride[:, None, :, step % 2]
             inside = (reached >= 0) & (reached < self.count)
             scores = torch.cat([scores, self.stride(state, drawn, before)], -1)
@@ -80,13 +93,6 @@ class Copying(nn.Module):
             there = torch.cat([there, there & inside], -1)
         mixed = _mixed(plain, scores.masked_fill(~there, -torch.inf), levels)
         return mixed + self.ordering.of_levels(state, drawn, before.last)
-
-    def _near(self, offsets: Tensor, origin: Tensor) -> Tensor:
-        """(B, n, 2 R + 1) logits of offsets from (B, n) levels → (B, n, L), zero beyond R."""
-        level = torch.arange(self.count, device=origin.device)
-        index = level - origin[..., None] + self.reach + 1
-        padded = functional.pad(offsets, (1, 1))
-        return padded.gather(-1, index.clamp(0, padded.shape[-1] - 1))
 
 
 class Strides(nn.Module):

@@ -14,7 +14,6 @@ from torch.nn import functional
 
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.embedding import TokenEmbedding
-from floorgent_ros.model.trunk import KeyValue
 
 
 class MlpLayer(nn.Module):
@@ -70,18 +69,17 @@ class MlpDecoder(nn.Module):
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, tokens: Tensor, context: Tensor | None = None) -> Tensor:  # noqa: ARG002 (it has none)
-        """(B, T) tokens → (B, T, V) logits of each token given those before it; context: none."""
+    def forward(self, tokens: Tensor, shown: object = None) -> Tensor:  # noqa: ARG002 (it has none)
+        """(B, T) tokens → (B, T, V) logits of each token given those before it; shown: nothing."""
         x = self.embedding.shifted(tokens)
         before = self.embedding.start.expand(len(x), self.window - 1, -1)
         windows = torch.cat([before, x], 1).unfold(1, self.window, 1)  # (B, T, E, N_w)
         return self._logits(windows.transpose(2, 3))
 
-    def remember(self, context: Tensor | None) -> list[KeyValue] | None:  # noqa: ARG002
+    def remember(self, shown: object) -> None:
         """Nothing: there is no image."""
-        return None
 
-    def begin(self, count: int, length: int, cross: object = None) -> MlpState:  # noqa: ARG002
+    def begin(self, count: int, length: int, memory: object = None) -> MlpState:  # noqa: ARG002
         """Nothing but start vectors yet."""
         return MlpState(self.embedding.start.expand(count, self.window, -1))
 

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from floorgent_ros.model.network import Losses
 from floorgent_ros.model.paper.config import MLP, NEAR_FIRST, SEGMENTS, UNSEEN, SequenceConfig
+from floorgent_ros.model.paper.image import Shown
 from floorgent_ros.model.paper.mixer import Mixer
 from floorgent_ros.model.paper.mlp import MlpDecoder
 from floorgent_ros.model.paper.resnet import ResNet
@@ -97,9 +98,9 @@ class SequenceNet(nn.Module):
         self.encoder = ImageEncoder(config) if config.observation != "none" else None
         self.decoder = _decoder(config)
 
-    def context(self, image: Tensor) -> Tensor | None:
-        """(B, C, C) → what the decoder looks at, (B, S, E), or nothing."""
-        return None if self.encoder is None else self.encoder(image)
+    def shown(self, image: Tensor) -> Shown | None:
+        """(B, C, C) → what the decoder looks at, or nothing."""
+        return None if self.encoder is None else Shown(image, self.encoder(image))
 
     def forward(self, batch: SequenceBatch) -> Losses:
         """Teacher-forced negative log likelihood of each sample (equation 3), nats."""
@@ -122,7 +123,7 @@ class SequenceNet(nn.Module):
         """Tokens (B, T), logits (B, T, V) and which tokens count (B, T)."""
         tokens = self.vocabulary.encode(batch.levels, batch.lengths)
         counted = batch.counted(self.vocabulary.per_segment, tokens.shape[1])
-        return tokens, self.decoder(tokens, self.context(batch.image)), counted
+        return tokens, self.decoder(tokens, self.shown(batch.image)), counted
 
 
 def _decoder(config: SequenceConfig) -> Decoder:

@@ -41,6 +41,28 @@ def bins(count: int, device: torch.device) -> Tensor:
     return torch.where(parts < 0, half - 1 - outwards, half + outwards)
 
 
+def binned(near: Tensor, last: Tensor, count: int) -> Tensor:
+    """Bin of distances (B, n, …) from that of the segment before, (B, n), on `count` levels."""
+    every = bins(count, near.device)
+    index = ((near - last[..., None] + ROUNDING) * FINE).floor().long() + len(every) // 2
+    return every[index.clamp(0, len(every) - 1)]
+
+
+def distances(drawn: Tensor, count: int) -> Tensor:
+    """(B, n, k) coordinates → (B, n, `count`) distance of what each level of the next one would make."""
+    step = drawn.shape[-1]
+    level = torch.arange(count, device=drawn.device).expand(*drawn.shape[:2], -1)
+    known = drawn[:, :, None].expand(-1, -1, count, -1)
+    segment = torch.cat([known, level[..., None]], -1)
+    if step == 0:
+        return (level - (count - 1) / 2).abs()
+    if step == 1:
+        return radius(segment, count)
+    if step == 2:  # y1 is unknown: as if it were y0
+        segment = torch.cat([segment, segment[..., 1:2]], -1)
+    return distance(segment, count)
+
+
 class Ordering(nn.Module):
     """Logits from distances and corners."""
 
@@ -61,19 +83,8 @@ class Ordering(nn.Module):
 
         state (B, n, E), drawn (B, n, k), last (B, n) distance of the segment before.
         """
-        step = drawn.shape[-1]
-        level = torch.arange(self.count, device=state.device).expand(*drawn.shape[:2], -1)
-        known = drawn[:, :, None].expand(-1, -1, self.count, -1)
-        segment = torch.cat([known, level[..., None]], -1)
-        if step == 0:
-            near = (level - (self.count - 1) / 2).abs()
-        elif step == 1:
-            near = radius(segment, self.count)
-        elif step == 2:  # y1 is unknown: as if it were y0
-            near = distance(torch.cat([segment, segment[..., 1:2]], -1), self.count)
-        else:
-            near = distance(segment, self.count)
-        return self.levels[step](state).gather(-1, self._bin(near, last))
+        near = distances(drawn, self.count)
+        return self.levels[drawn.shape[-1]](state).gather(-1, binned(near, last, self.count))
 
     def of_ends(self, state: Tensor, drawn: Tensor, before: Before) -> Tensor:
         """(B, n, m) logits of earlier ends for coordinate number drawn.shape[-1]."""
@@ -83,20 +94,14 @@ class Ordering(nn.Module):
         score = score + (self.leaving[step](state).gather(-1, direction) * before.earlier) @ before.same
         if step == 0:
             near = radius(places, self.count).expand_as(score)
-            score = score + self.ends[0](state).gather(-1, self._bin(near, before.last))
+            score = score + self.ends[0](state).gather(-1, binned(near, before.last, self.count))
         elif step == 2:
             first = drawn[:, :, None]
             shape = (*score.shape, 2)
             near = distance(torch.cat([first.expand(shape), places.expand(shape)], -1), self.count)
-            score = score + self.ends[1](state).gather(-1, self._bin(near, before.last))
+            score = score + self.ends[1](state).gather(-1, binned(near, before.last, self.count))
             score = score + self.relation(state).gather(-1, self._related(places - first))
         return score
-
-    def _bin(self, near: Tensor, last: Tensor) -> Tensor:
-        """Bin of distances (B, n, …) from that of the segment before, (B, n)."""
-        every = bins(self.count, near.device)
-        index = ((near - last[..., None] + ROUNDING) * FINE).floor().long() + len(every) // 2
-        return every[index.clamp(0, len(every) - 1)]
 
     def _related(self, apart: Tensor) -> Tensor:
         """(…, 2) → (…) which of `RELATIONS`."""

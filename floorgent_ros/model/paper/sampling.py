@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from floorgent_ros.errors import ConfigError
+from floorgent_ros.model.paper.image import Memory
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.paper.vocabulary import LINE, MOVE, STOP
 from floorgent_ros.model.sampling import Nucleus
-from floorgent_ros.model.trunk import KeyValue
 
 Levels = NDArray[np.int64]
 GREEDY = Nucleus(top_k=1)
@@ -47,9 +47,9 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What drawing needs of `Given`: the images' keys and values (B, …) by layer, (B, k) prompt tokens."""
+    """What drawing needs of `Given`: the images, if there are any, and (B, k) prompt tokens."""
 
-    cross: list[KeyValue] | None
+    memory: Memory | None
     prompt: Tensor
 
 
@@ -69,7 +69,7 @@ def look(network: SequenceNet, given: Given) -> Seen:
         raise ConfigError(f"a prompt of {prompt.shape[1]} segments: use fewer than {config.max_segments}")
     lengths = torch.full((given.size,), prompt.shape[1])
     tokens = network.vocabulary.encode(torch.from_numpy(prompt), lengths)[:, :-1].to(device)
-    return Seen(network.decoder.remember(network.context(images.to(device))), tokens)
+    return Seen(network.decoder.remember(network.shown(images.to(device))), tokens)
 
 
 def draw(
@@ -122,7 +122,7 @@ class Drawing:
         self.numbers = numbers.to(seen.prompt.device)
         samples, self.index = seen.prompt.shape  # of the next token
         length, batch = self.numbers.shape
-        state: Any = self.decoder.begin(samples, length, seen.cross)
+        state: Any = self.decoder.begin(samples, length, seen.memory)
         if self.index > 0:
             self.decoder.extend(seen.prompt[:, :-1], state, 1)
         state.spread(batch // samples)
@@ -202,7 +202,7 @@ def beam_search(network: SequenceNet, width: int, *, given: Given | None = None)
     seen, vocabulary, decoder = look(network, given), network.vocabulary, network.decoder
     tokens = seen.prompt.expand(width, -1)
     length = vocabulary.per_segment * network.config.max_segments
-    state: Any = decoder.begin(width, length, seen.cross)
+    state: Any = decoder.begin(width, length, seen.memory)
     logits = decoder.extend(tokens, state, 1)[:, 0]
     nats = torch.full((width,), torch.inf, device=tokens.device)
     nats[0] = 0.0  # beam 0 is the greedy one; the others are copies of it until they part

@@ -18,7 +18,10 @@ from torch.nn import functional
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.copying import Copying
 from floorgent_ros.model.paper.corners import Before, Ends, before_each, before_next, distance, farthest
+from floorgent_ros.model.paper.coverage import Coverage, View
 from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
+from floorgent_ros.model.paper.image import Memory, Shown, cross_of, remembered
+from floorgent_ros.model.paper.sight import Sight
 from floorgent_ros.model.paper.tokens import trunk_of
 from floorgent_ros.model.paper.vocabulary import COORDINATES, FIRST, LENGTH, LINE, MOVE, STOP
 from floorgent_ros.model.trunk import Cache, KeyValue, TrunkState
@@ -30,12 +33,14 @@ NEVER = -1e4  # logit of what cannot be; float16 holds it
 class SegmentState(TrunkState):
     """What sampling keeps: the head's state (N, E), this segment's tokens, earlier ends, how many went in.
 
-    before: what the ends say of the next segment, once it was asked for.
+    coverage: of the image by the segments so far, where the network has sight. before: what the ends say of
+    the next segment, once it was asked for.
     """
 
     head: Tensor
     tokens: Tensor
     ends: Ends
+    coverage: Coverage | None = None
     index: int = 0
     before: Before | None = None
 
@@ -57,6 +62,7 @@ class SegmentState(TrunkState):
     def _own(self, change: Callable[[Tensor], Tensor]) -> None:
         self.head, self.tokens = change(self.head), change(self.tokens)
         self.ends, self.before = self.ends.changed(change), None
+        self.coverage = self.coverage.changed(change) if self.coverage else None
 
 
 def segment_levels(tokens: Tensor) -> Tensor:
@@ -71,13 +77,14 @@ class SegmentDecoder(nn.Module):
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         width = config.width
-        self.size = config.vocabulary
+        self.config, self.size = config, config.vocabulary
         self.trunk = trunk_of(config)
         self.start = nn.Parameter(torch.empty(width).normal_(std=START_STD))
         self.coordinates = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(4))
         self.position = nn.Embedding(config.max_segments + 1, width) if config.positions else None
         self.distance = nn.Embedding(farthest(config.levels), width)
         self.copying = Copying(config)
+        self.sight = Sight(config) if config.sight else None
         self.stop = nn.Linear(width, 1)
         self.drawn = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(3))
         self.mix = nn.ModuleList(
@@ -95,19 +102,23 @@ class SegmentDecoder(nn.Module):
             if embedding is not None:
                 start_as_waves(embedding)
 
-    def forward(self, tokens: Tensor, context: Tensor | None) -> Tensor:
-        """(B, 6 n + 1) tokens and (B, S, E) image vectors → (B, 6 n + 1, V) logits, as `TokenDecoder`'s."""
-        cross = None if context is None else self.trunk.context(context)
+    def forward(self, tokens: Tensor, shown: Shown | None) -> Tensor:
+        """(B, 6 n + 1) tokens and B images → (B, 6 n + 1, V) logits, as `TokenDecoder`'s."""
+        cross = cross_of(self.trunk, shown)
         levels = segment_levels(tokens[:, :-1])
         head = self.states(levels, cross)
         logits = tokens.new_full((*tokens.shape, self.size), NEVER, dtype=head.dtype)
-        logits[:, ::LENGTH, STOP] = self.stop(head)[..., 0]
+        coverage = self._coverage(shown)
+        numbers = torch.arange(head.shape[1], device=head.device)
+        view = View(coverage.added(levels, 0), numbers) if coverage else None
+        logits[:, ::LENGTH, STOP] = self._stop(head, view)
         logits[:, ::LENGTH, MOVE] = 0.0
         logits[:, 3::LENGTH, LINE] = 0.0
         before = before_each(self.copying.ends(levels, head[:, 1:]), self.copying.count)
         head = head[:, :-1]
+        view = View(view.coverage, numbers[:-1]) if view else None
         for step, place in enumerate(COORDINATES):
-            head, found = self._draw(head, levels[..., :step], before)
+            head, found = self._draw(head, levels[..., :step], before, view)
             logits[:, place::LENGTH, FIRST:] = found
         return logits
 
@@ -117,16 +128,20 @@ class SegmentDecoder(nn.Module):
         states: Tensor = self.trunk(x, cross, cache)
         return states
 
-    def remember(self, context: Tensor | None) -> list[KeyValue] | None:
-        """What cross-attention needs of images' vectors (B, S, E), once an image."""
-        return None if context is None else self.trunk.context(context)
+    def remember(self, shown: Shown | None) -> Memory | None:
+        """What drawing needs of images, once an image."""
+        return remembered(self.trunk, shown)
 
-    def begin(self, count: int, length: int, cross: list[KeyValue] | None) -> SegmentState:
-        """Room for `count` sequences of at most `length` tokens; cross: of each, or of one image for all."""
+    def begin(self, count: int, length: int, memory: Memory | None) -> SegmentState:
+        """Room for `count` sequences of at most `length` tokens; memory: of each, or of one image for all."""
         cache = self.trunk.cache(count, length // LENGTH + 2)
         none = torch.zeros(count, 0, dtype=torch.int64, device=self.start.device)
         ends = self.copying.ends(none.view(count, 0, 4), self.start.new_zeros(count, 0, len(self.start)))
-        return SegmentState(cross, cache, self.start.expand(count, -1), none, ends)
+        cross = memory.cross if memory else None
+        coverage = self._coverage(memory)
+        if coverage and len(coverage.first) < count:
+            coverage = coverage.changed(lambda kept: kept.expand(count, -1, -1))
+        return SegmentState(cross, cache, self.start.expand(count, -1), none, ends, coverage)
 
     def extend(self, tokens: Tensor, state: SegmentState, last: int) -> Tensor:
         """Put the next (N, k) tokens in → (N, last, V) logits, as `TokenDecoder.extend`.
@@ -140,6 +155,7 @@ class SegmentDecoder(nn.Module):
             heads = self.states(levels, state.cross, state.cache)
             state.head, state.ends = heads[:, -1], self.copying.ends(levels, heads[:, 1:])
             state.index, tokens = whole, tokens[:, whole:]
+            state.coverage = state.coverage.added(levels, 0) if state.coverage else None
             found.append(self._next(state))
         found += [self._advance_one(token, state) for token in tokens.unbind(1)]
         return torch.stack(found[-last:], 1)
@@ -149,7 +165,9 @@ class SegmentDecoder(nn.Module):
         state.index += 1
         if state.index % LENGTH == 0:
             levels = segment_levels(state.tokens)
-            x = self._embed(levels, state.index // LENGTH - 1)
+            number = state.index // LENGTH - 1
+            x = self._embed(levels, number)
+            state.coverage = state.coverage.added(levels, number) if state.coverage else None
             head = self.trunk(x, state.cross, state.cache)
             state.ends, state.before = state.ends.added(self.copying.ends(levels, head)), None
             state.head = head[:, -1]
@@ -160,8 +178,10 @@ class SegmentDecoder(nn.Module):
         """(N, V) logits at the state's place."""
         place = state.index % LENGTH
         logits = state.head.new_full((len(state.head), self.size), NEVER)
+        number = torch.tensor([state.index // LENGTH], device=logits.device)
+        view = View(state.coverage, number) if state.coverage else None
         if place == 0:
-            logits[:, STOP], logits[:, MOVE] = self.stop(state.head)[:, 0], 0.0
+            logits[:, STOP], logits[:, MOVE] = self._stop(state.head[:, None], view)[:, 0], 0.0
         elif place == 3:
             logits[:, LINE] = 0.0
         else:
@@ -169,7 +189,7 @@ class SegmentDecoder(nn.Module):
             drawn = (state.tokens[:, None, list(places)] - FIRST).clamp(min=0)
             if state.before is None:
                 state.before = before_next(state.ends, self.copying.count)
-            head, found = self._draw(state.head[:, None], drawn, state.before)
+            head, found = self._draw(state.head[:, None], drawn, state.before, view)
             state.head, logits[:, FIRST:] = head[:, 0], found[:, 0]
         return logits
 
@@ -183,13 +203,26 @@ class SegmentDecoder(nn.Module):
         out: Tensor = x
         return out
 
-    def _draw(self, head: Tensor, drawn: Tensor, before: Before) -> tuple[Tensor, Tensor]:
+    def _coverage(self, shown: Shown | Memory | None) -> Coverage | None:
+        return Coverage.of(shown.image, self.config) if shown and self.sight else None
+
+    def _stop(self, head: Tensor, view: View | None) -> Tensor:
+        """(B, n) logits of stop."""
+        logit: Tensor = self.stop(head)[..., 0]
+        return logit + self.sight.stops(head, view) if self.sight and view else logit
+
+    def _draw(self, head: Tensor, drawn: Tensor, before: Before, view: View | None) -> tuple[Tensor, Tensor]:
         """Head states (B, n, E) after the coordinates drawn (B, n, k), and logits (B, n, L) of the next."""
         step = drawn.shape[-1]
         if step:
             head = head + self.drawn[step - 1](drawn[..., -1])
         if step == 2:
             head = head + self.copying.pen(drawn, before)
+        if self.sight and view and step in (0, 2):
+            head = head + self.sight.pens(drawn, view)
         head = head + self.mix[step](head)
         state = functional.relu(self.norms[step](head))
-        return head, self.copying(self.out[step](state), state, drawn, before)
+        logits = self.copying(self.out[step](state), state, drawn, before)
+        if self.sight and view:
+            logits = logits + self.sight(state, drawn, view)
+        return head, logits

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.embedding import TokenEmbedding
-from floorgent_ros.model.trunk import KeyValue, Trunk, TrunkState
+from floorgent_ros.model.paper.image import Memory, Shown, cross_of, remembered
+from floorgent_ros.model.trunk import Trunk, TrunkState
 
 
 @dataclass
@@ -43,19 +44,19 @@ class TokenDecoder(nn.Module):
         nn.init.zeros_(self.out.weight)  # uniform over the vocabulary at the start of training
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, tokens: Tensor, context: Tensor | None) -> Tensor:
-        """(B, T) tokens, (B, S, E) image vectors → (B, T, V) logits of each token given those before it."""
-        cross = None if context is None else self.trunk.context(context)
+    def forward(self, tokens: Tensor, shown: Shown | None) -> Tensor:
+        """(B, T) tokens and B images → (B, T, V) logits of each token given those before it."""
+        cross = cross_of(self.trunk, shown)
         logits: Tensor = self.out(self.trunk(self.embedding.shifted(tokens), cross))
         return logits
 
-    def remember(self, context: Tensor | None) -> list[KeyValue] | None:
-        """What cross-attention needs of images' vectors (B, S, E), once an image."""
-        return None if context is None else self.trunk.context(context)
+    def remember(self, shown: Shown | None) -> Memory | None:
+        """What drawing needs of images, once an image."""
+        return remembered(self.trunk, shown)
 
-    def begin(self, count: int, length: int, cross: list[KeyValue] | None) -> TokenState:
-        """Room for `count` sequences of at most `length` tokens; cross: of each, or of one image for all."""
-        return TokenState(cross, self.trunk.cache(count, length + 1))
+    def begin(self, count: int, length: int, memory: Memory | None) -> TokenState:
+        """Room for `count` sequences of at most `length` tokens; memory: of each, or of one image for all."""
+        return TokenState(memory.cross if memory else None, self.trunk.cache(count, length + 1))
 
     def extend(self, tokens: Tensor, state: TokenState, last: int) -> Tensor:
         """Put the next (N, k) tokens in (k = 0 only at the very start) → (N, last, V) logits.

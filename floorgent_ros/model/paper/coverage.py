@@ -1,0 +1,214 @@
+"""Which of the walls in an image the segments so far have drawn, and which are still to come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.corners import radius
+
+NEVER = 1e6  # the number of a segment that no sequence reaches
+PATTERNS = 3  # of a wall's cell: an end, straight on, a corner
+STRAIGHT = 1
+CELLS = 2 + 3 * PATTERNS  # not a wall, the same beside one to come; of each pattern: drawn, beside, to come
+SHARES = 5  # of a way's cells that are to come: there are none, 0, less than half, less than all, all
+RUN = 40  # cells that are counted in a direction
+BESIDE = ((1, 0), (-1, 0), (0, 1), (0, -1))
+AROUND = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
+
+
+@dataclass
+class Coverage:
+    """Images (B, C, C) of segments on `levels` levels, and the sequences that redraw them.
+
+    pattern int64: `PATTERNS`, of the cells of walls. first float: the number of the first segment that covers
+    a cell, `NEVER` where none does; −1 without wall. near: the largest `first` of a cell and its eight
+    neighbours. longest: cells of the longest segment.
+    """
+
+    pattern: Tensor
+    first: Tensor
+    near: Tensor
+    levels: int
+    longest: int
+
+    @classmethod
+    def of(cls, image: Tensor, config: SequenceConfig) -> Coverage:
+        """Of images (B, C, C) bool of which nothing is drawn."""
+        first = torch.where(image, NEVER, -1.0)
+        cells = config.longest_m / config.extent_m * image.shape[-1]
+        return cls(_patterns(image), first, _near(first), config.levels, math.ceil(cells) + 2)
+
+    def added(self, segments: Tensor, number: int) -> Coverage:
+        """With (B, k, 4) levels of segments number `number` and after drawn over them."""
+        index, valid = cells_of(segments, self.levels, self.size, self.longest)
+        numbers = torch.arange(
+            number, number + segments.shape[1], device=index.device, dtype=self.first.dtype
+        )
+        numbers = torch.where(valid, numbers[:, None], NEVER)
+        first = self.first.flatten(1).scatter_reduce(1, index.flatten(1), numbers.flatten(1), "amin")
+        first = first.view_as(self.first)
+        return Coverage(self.pattern, first, _near(first), self.levels, self.longest)
+
+    def changed(self, change: Callable[[Tensor], Tensor]) -> Coverage:
+        """Of other sequences, which `change` takes from tensors (B, …)."""
+        kept = (change(self.pattern), change(self.first), change(self.near))
+        return Coverage(*kept, self.levels, self.longest)
+
+    @property
+    def size(self) -> int:
+        """Cells a side."""
+        return self.first.shape[-1]
+
+
+@dataclass
+class View:
+    """Coverage before each of n segments, of which `numbers` (n,) int64 are the numbers."""
+
+    coverage: Coverage
+    numbers: Tensor
+
+    @property
+    def over(self) -> Tensor:
+        """(B, n) bool: all that the image shows is drawn."""
+        most = self.coverage.near.flatten(1).amax(1)
+        return most[:, None] < self.numbers
+
+    @cached_property
+    def nearest(self) -> Tensor:
+        """(B, n, C) distance in levels of the nearest cell of a column at which a segment to come can end.
+
+        +inf where there is none.
+        """
+        near, size = self.coverage.near, self.coverage.size
+        last = int(self.numbers[-1]) + 1
+        axis = (torch.arange(size, device=near.device) + 0.5) * (self.coverage.levels / size) - 0.5
+        far = radius(torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1), self.coverage.levels)
+        far = torch.where(self.coverage.first >= 0, far, torch.inf)  # (B, rows, columns)
+        least = near.new_full((len(near), size, last + 1), torch.inf)
+        slot = near.clamp(0, last).long().transpose(1, 2)
+        least = least.scatter_reduce(2, slot, far.transpose(1, 2), "amin")
+        least = least.flip(-1).cummin(-1).values.flip(-1)
+        return least[..., self.numbers].transpose(1, 2)
+
+    def cells(self, points: Tensor) -> Tensor:
+        """(B, n, m, 2) levels → (B, n, m) int64, below `CELLS`: what is there."""
+        index = self._index(points)
+        first, near, number = (
+            self._at(self.coverage.first, index),
+            self._at(self.coverage.near, index),
+            self._number,
+        )
+        beside = (near >= number).long()
+        status = torch.where(first >= number, 2, beside)
+        wall = 2 + 3 * self._at(self.coverage.pattern, index) + status
+        return torch.where(first >= 0, wall, beside)
+
+    def shares(self, segments: Tensor) -> Tensor:
+        """(B, n, m, 4) levels → (B, n, m) int64, below `SHARES`: of the cells from the first end on."""
+        coverage = self.coverage
+        index, valid = cells_of(segments, coverage.levels, coverage.size, coverage.longest)
+        valid = valid & (index != self._index(segments[..., :2])[..., None])
+        count = valid.sum(-1)
+        to_come = (
+            self._at(coverage.first, index.flatten(2)).view(index.shape) >= self._number[..., None]
+        ) & valid
+        found = to_come.sum(-1)
+        part = torch.where(found == 0, 1, torch.where(2 * found < count, 2, 3))
+        part = torch.where(found == count, 4, part)
+        return torch.where(count == 0, 0, part)
+
+    def around(self, points: Tensor) -> Tensor:
+        """(B, n, 2) levels → (B, n, 8) bool: which of the neighbouring cells are to come."""
+        size = self.coverage.size
+        cells = points * size // self.coverage.levels
+        cells = cells[:, :, None] + torch.tensor(AROUND, device=points.device)
+        inside = ((cells >= 0) & (cells < size)).all(-1)
+        cells = cells.clamp(0, size - 1)
+        first = self._at(self.coverage.first, cells[..., 1] * size + cells[..., 0])
+        return (first >= self._number) & inside
+
+    def runs(self, points: Tensor) -> Tensor:
+        """(B, n, 2) levels → (B, n, 4) int64, at most `RUN`: cells to where a wall to come ends or meets one.
+
+        To the right, left, up and down; 0 where none leaves.
+        """
+        size = self.coverage.size
+        ways = torch.tensor(BESIDE, device=points.device)
+        steps = torch.arange(1, RUN + 1, device=points.device)
+        cells = (points * size // self.coverage.levels)[:, :, None, None] + ways[:, None] * steps[:, None]
+        inside = ((cells >= 0) & (cells < size)).all(-1)
+        cells = cells.clamp(0, size - 1)
+        index = cells[..., 1] * size + cells[..., 0]
+        first = self._at(self.coverage.first, index.flatten(2)).view(index.shape)
+        straight = self._at(self.coverage.pattern, index.flatten(2)).view(index.shape) == STRAIGHT
+        on = ((first >= self._number[..., None]) & straight & inside).long().cumprod(-1)
+        length = on.sum(-1)
+        ends = ((first >= 0) & inside).long().gather(-1, length.clamp(max=RUN - 1)[..., None])[..., 0]
+        beginning = first[..., 0] >= self._number
+        return torch.where(beginning, (length + ends).clamp(max=RUN), 0)
+
+    @property
+    def _number(self) -> Tensor:
+        return self.numbers[:, None].to(self.coverage.first.dtype)
+
+    def _index(self, points: Tensor) -> Tensor:
+        size = self.coverage.size
+        cells = points * size // self.coverage.levels
+        return cells[..., 1] * size + cells[..., 0]
+
+    @staticmethod
+    def _at(values: Tensor, index: Tensor) -> Tensor:
+        """(B, C, C) at cells (B, …)."""
+        return values.flatten(1).gather(1, index.flatten(1)).view(index.shape)
+
+
+def cells_of(segments: Tensor, levels: int, size: int, longest: int) -> tuple[Tensor, Tensor]:
+    """(…, 4) levels → (…, longest) the cells that `geometry.raster` draws of each, and which of them count.
+
+    Cells are y · size + x, row 0 = lowest y.
+    """
+    ends = segments * size // levels
+    swapped = torch.where(ends[..., 2:3] < ends[..., :1], ends.roll(2, -1), ends)
+    x, y, x_end, y_end = swapped.unbind(-1)
+    run, rise = x_end - x, (y_end - y).abs()
+    step = torch.where(y_end >= y, 1, -1)
+    most, least = torch.maximum(run, rise), torch.minimum(run, rise)
+    along = torch.arange(longest, device=segments.device)
+    valid = along <= most[..., None]
+    along = torch.minimum(along, most[..., None])
+    whole = most.clamp(min=1)[..., None]
+    across = (2 * least[..., None] * along + whole - 1) // (2 * whole)  # next to it, the lower of two
+    flat = (run >= rise)[..., None]
+    columns = x[..., None] + torch.where(flat, along, across)
+    rows = y[..., None] + step[..., None] * torch.where(flat, across, along)
+    return rows * size + columns, valid
+
+
+def _near(first: Tensor) -> Tensor:
+    return functional.max_pool2d(first[:, None], 3, 1, 1)[:, 0]
+
+
+def _patterns(image: Tensor) -> Tensor:
+    """(B, C, C) bool → int64: of a wall's cell 0 an end, 1 straight on, 2 a corner.
+
+    What is beside a cell decides; what is diagonal to it only where it goes on along a slant.
+    """
+    padded = functional.pad(image, (1, 1, 1, 1))
+    size = image.shape[-1]
+    found = {(x, y): padded[:, 1 + y : 1 + y + size, 1 + x : 1 + x + size] for x, y in AROUND}
+    opposite = {(x, y): found[x, y] & found[-x, -y] for x, y in AROUND}
+    beside = torch.stack([found[way] for way in BESIDE]).sum(0)
+    on = torch.where(
+        beside == 2,
+        opposite[1, 0] | opposite[0, 1],
+        (beside < 2) & torch.stack([*opposite.values()]).any(0),
+    )
+    return torch.where(on, STRAIGHT, torch.where(beside < 2, 0, 2))
