@@ -1,6 +1,7 @@
 """What the node bears: maps at a high rate, calls, malformed messages, kills. Exits 1 if a limit is not met.
 
-    python tools/soak.py                        10,000 maps at 20 Hz, 500 calls, 1,000 faults, 100 kills
+    python tools/soak.py                        10,000 maps at 20 Hz, 500 calls, 1,000 faults, 100 kills,
+                                                50 of a bare subscriber
     python tools/soak.py --maps 400 --answers 50 --faults 50 --kills 2   a look
     python tools/soak.py --minutes 30                       maps for half an hour
 
@@ -20,6 +21,7 @@ from bisect import bisect
 from pathlib import Path
 from random import Random
 
+import bare_listener
 import numpy as np
 import rclpy
 from geometry_msgs.msg import Point, PoseStamped
@@ -248,6 +250,28 @@ def kills(around: Surroundings, figures: Figures) -> None:
     end(child, figures)
 
 
+def bare(around: Surroundings, figures: Figures) -> None:
+    """The same kills of a node that only subscribes: what of a recovery is the middleware's, not ours."""
+    around.robot.send()
+    waits_s = [_bare_wait_s(around, number) for number in range(around.options.bare)]
+    figures.add("kills of a bare subscriber", len(waits_s))
+    figures.add("its node to the latched map, median [s]", statistics.median(waits_s))
+    figures.add("its node to the latched map, slowest [s]", max(waits_s))
+
+
+def _bare_wait_s(around: Surroundings, number: int) -> float:
+    """From a bare subscriber's creation to the latched map, s; it is killed then."""
+    said: dict[str, float] = {}
+    child = around.children.start(
+        f"bare{number}",
+        [sys.executable, bare_listener.__file__],
+        on_line=lambda line: said.update({line.strip(): time.monotonic()}),
+    )
+    around.robot.until(lambda: bare_listener.HEARD in said, "the map, in a bare node")
+    child.kill()
+    return said[bare_listener.HEARD] - said[bare_listener.LISTENING]
+
+
 def main() -> int:
     """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(description="Load, faults and kills: what the node bears, with figures.")
@@ -259,6 +283,9 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=1000, metavar="N", help="default %(default)s")
     parser.add_argument("--answers", type=int, default=500, metavar="N", help="calls (default %(default)s)")
     parser.add_argument("--kills", type=int, default=100, metavar="N", help="default %(default)s")
+    parser.add_argument(
+        "--bare", type=int, default=50, metavar="N", help="kills of a bare subscriber (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of faults and kills (default %(default)s)")
     parser.add_argument("--checkpoint", type=Path, metavar="F", help="default: the shipped weights")
     parser.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda or cuda:N")
@@ -272,6 +299,7 @@ def main() -> int:
                 (options.answers, answers),
                 (options.faults, faults),
                 (options.kills, kills),
+                (options.bare, bare),
             )
             for wanted, part in parts:
                 if wanted:
