@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from floorgent_ros.errors import CheckpointError
+from floorgent_ros.evaluation.interval import ratio_interval
+from floorgent_ros.evaluation.lidar import without_nan
 from floorgent_ros.evaluation.scoring import Chosen, checkpoint, choose, load
 from floorgent_ros.geometry import distance as distances
 from floorgent_ros.geometry.canonical import SequenceFrame
@@ -44,7 +46,7 @@ class Case:
     """A sample's distances (256, 256), m, +inf unreachable, and the segments they are measured in, m.
 
     observed: (25, 2, 2). completions: each (K, 2, 2), observed included. own: the sample's. truth: by the
-    names of `TRUTHS`.
+    names of `TRUTHS`. building: whose plan it is.
     """
 
     observed: Segments
@@ -53,6 +55,7 @@ class Case:
     prediction: Field
     null: Field
     truth: dict[str, Field]
+    building: str = ""
 
 
 def distance(segments: Segments) -> Field:
@@ -73,7 +76,11 @@ def complete(
 
 
 def judge(
-    drawn: list[NDArray[np.int64]], levels: NDArray[np.int64], plan: Segments, frame: SequenceFrame
+    drawn: list[NDArray[np.int64]],
+    levels: NDArray[np.int64],
+    plan: Segments,
+    frame: SequenceFrame,
+    building: str = "",
 ) -> Case:
     """Distances of a sample (n, 4) with its completions; plan: (M, 2, 2) relative to the viewpoint, m."""
     own = frame.to_metres(levels)
@@ -86,6 +93,7 @@ def judge(
         prediction=distances.median(np.stack([distance(walls) for walls in completions])),
         null=distance(observed),
         truth={"sample": distance(own), "plan": distance(plan)},
+        building=building,
     )
 
 
@@ -99,7 +107,8 @@ def cases(network: SequenceNet, samples: Chosen, seed: int) -> list[Case]:
             plans[floor] = samples.floors[floor].read().segments
         levels = samples.folder[place]
         drawn = complete(network, levels, seed + place)
-        found.append(judge(drawn, levels, plans[floor] - samples.folder.viewpoint[place], frame))
+        plan = plans[floor] - samples.folder.viewpoint[place]
+        found.append(judge(drawn, levels, plan, frame, samples.floors[floor].building))
     return found
 
 
@@ -123,7 +132,8 @@ def summarise(found: list[Case], truth: str) -> dict[str, float]:
     """The protocol's figures over all cases' cells together.
 
     Figures are of cells that prediction and null reach, as finite means need; `unreached` is the share of
-    counted cells that the prediction does not reach, and the saturated ones count those 40 m.
+    counted cells that the prediction does not reach, and the saturated ones count those 40 m. `ratio_low`
+    and `ratio_high`: how sure the ratio is, over buildings.
     """
     parts = [errors(case, truth) for case in found]
     ours, null, true = (np.concatenate([part[index] for part in parts]) for index in range(3))
@@ -132,10 +142,14 @@ def summarise(found: list[Case], truth: str) -> dict[str, float]:
     saturated = [np.abs(np.minimum(true + error, SATURATION_M) - cut) for error in (ours, null)]
     if not reached.any():
         return {"cells": 0.0}
+    sums = [_sums(ours, null) for ours, null, *_ in parts]
+    low, high = ratio_interval([a for a, _ in sums], [b for _, b in sums], [case.building for case in found])
     mae, null_mae = float(np.abs(ours[reached]).mean()), float(np.abs(null[reached]).mean())
     shares = {name: float(np.mean([part[3][name] for part in parts])) for name in parts[0][3]}
     return {
         "ratio": mae / null_mae if null_mae else float("nan"),
+        "ratio_low": low,
+        "ratio_high": high,
         "mae_m": mae,
         "null_mae_m": null_mae,
         "bias_m": float(ours[reached].mean()),
@@ -145,6 +159,12 @@ def summarise(found: list[Case], truth: str) -> dict[str, float]:
         **shares,
         "cells": float(reached.sum()),
     }
+
+
+def _sums(ours: Field, null: Field) -> tuple[float, float]:
+    """Summed absolute errors of a case where both reach."""
+    reached = np.isfinite(ours) & np.isfinite(null)
+    return float(np.abs(ours[reached]).sum()), float(np.abs(null[reached]).sum())
 
 
 def table(report: dict[str, Any]) -> str:
@@ -167,7 +187,7 @@ def main_from_cli(args: argparse.Namespace) -> int:
     found = cases(network, samples, args.seed)
     report: dict[str, Any] = {truth: summarise(found, truth) for truth in TRUTHS}
     report |= {"paper": PAPER, "samples": len(found), "split": args.split, "seed": args.seed}
-    print(json.dumps(report, indent=2) if args.json else table(report))
+    print(json.dumps(without_nan(report), indent=2) if args.json else table(report))
     if args.pictures:
         from floorgent_ros.evaluation import figures  # noqa: PLC0415 (matplotlib is slow to load)
 

@@ -29,6 +29,7 @@ from floorgent_ros.evaluation.baselines import (
 from floorgent_ros.evaluation.cases import KINDS, VIEWPOINTS, Case, cases
 from floorgent_ros.evaluation.detours import Detours, shares
 from floorgent_ros.evaluation.detours import table as detour_table
+from floorgent_ros.evaluation.interval import ratio_interval
 from floorgent_ros.evaluation.oracle import oracle
 from floorgent_ros.evaluation.peers import THRESHOLD, Peers, kept, rows
 from floorgent_ros.evaluation.reliability import Claims, reliability, reliability_figure
@@ -101,14 +102,21 @@ def judge(case: Case, field: DistanceField, multiple: float) -> Outcome:
 
 
 def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
-    """The protocol's figures over all cases of a kind together."""
+    """The protocol's figures over all cases of a kind together.
+
+    ratio_low, ratio_high: how sure the ratio is, over buildings.
+    """
     truth = np.concatenate([o.truth for o in outcomes])
     methods = {name: np.concatenate([o.methods[name] for o in outcomes]) for name in METHODS}
     errors = {name: distance - truth for name, distance in methods.items()}
     radius = np.concatenate([o.radius for o in outcomes])
+    ours, nulls = ([_summed(outcome, name) for outcome in outcomes] for name in ("prediction", "null"))
+    low, high = ratio_interval(ours, nulls, [outcome.building for outcome in outcomes])
     noticed = np.maximum(np.abs(errors["prediction"]), np.abs(errors["null"])) >= NOTICEABLE_M
     return {
         "ratio": _ratio(errors, "prediction"),
+        "ratio_low": low,
+        "ratio_high": high,
         "mae_m": float(np.abs(errors["prediction"][noticed]).mean()),
         "null_mae_m": float(np.abs(errors["null"][noticed]).mean()),
         "bias_m": float(errors["prediction"][noticed].mean()),
@@ -245,7 +253,7 @@ def main_from_cli(args: argparse.Namespace) -> int:
     report["split"] = split
     if args.reliability:
         save(reliability_figure(report["reliability"]), args.reliability)
-    print(json.dumps(_without_nan(report), indent=2) if args.json else shown(report))
+    print(json.dumps(without_nan(report), indent=2) if args.json else shown(report))
     return 0
 
 
@@ -266,12 +274,16 @@ def _ratio(
     return float(np.abs(errors[method][cells]).sum()) / null if null > 0 else float("nan")
 
 
+def _summed(outcome: Outcome, method: str) -> float:
+    """Summed absolute error of a method over a case's cells, m."""
+    return float(np.abs(outcome.methods[method] - outcome.truth).sum())
+
+
 def _wins(outcome: Outcome) -> float:
     """1 where the prediction is closer than the null, 0 where not, NaN for a case without counted cells."""
-    truth, methods = outcome.truth, outcome.methods
-    if truth.size == 0:
+    if outcome.truth.size == 0:
         return float("nan")
-    ours, null = (float(np.abs(methods[name] - truth).sum()) for name in ("prediction", "null"))
+    ours, null = (_summed(outcome, name) for name in ("prediction", "null"))
     return float(ours < null * (1 - 1e-6))  # equal distances differ by float32's rounding
 
 
@@ -288,10 +300,10 @@ def _radius(viewpoint: tuple[float, float]) -> NDArray[np.float64]:
     return np.asarray(np.linalg.norm(window.to_frame(centres) - viewpoint, axis=-1))
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
     """Replace NaN, which JSON does not know, by None."""
     if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
+        return {key: without_nan(item) for key, item in value.items()}
     return None if isinstance(value, float) and np.isnan(value) else value
 
 
