@@ -100,74 +100,62 @@ class View:
 
     def cells(self, points: Tensor) -> Tensor:
         """(B, n, m, 2) levels → (B, n, m) int64, below `CELLS`: what is there."""
-        index = self._index(points)
-        first, near, number = (
-            self._at(self.coverage.first, index),
-            self._at(self.coverage.near, index),
-            self._number,
-        )
-        beside = (near >= number).long()
-        status = torch.where(first >= number, 2, beside)
-        wall = 2 + 3 * self._at(self.coverage.pattern, index) + status
+        index = self._index(self._cells(points))
+        first = _at(self.coverage.first, index)
+        beside = (_at(self.coverage.near, index) >= self._number).long()
+        status = torch.where(first >= self._number, 2, beside)
+        wall = 2 + 3 * _at(self.coverage.pattern, index) + status
         return torch.where(first >= 0, wall, beside)
 
     def shares(self, segments: Tensor) -> Tensor:
         """(B, n, m, 4) levels → (B, n, m) int64, below `SHARES`: of the cells from the first end on."""
         coverage = self.coverage
         index, valid = cells_of(segments, coverage.levels, coverage.size, coverage.longest)
-        valid = valid & (index != self._index(segments[..., :2])[..., None])
+        valid = valid & (index != self._index(self._cells(segments[..., :2]))[..., None])
         count = valid.sum(-1)
-        to_come = (
-            self._at(coverage.first, index.flatten(2)).view(index.shape) >= self._number[..., None]
-        ) & valid
-        found = to_come.sum(-1)
+        found = ((_at(coverage.first, index) >= self._number[..., None]) & valid).sum(-1)
         part = torch.where(found == 0, 1, torch.where(2 * found < count, 2, 3))
         part = torch.where(found == count, 4, part)
         return torch.where(count == 0, 0, part)
 
     def around(self, points: Tensor) -> Tensor:
         """(B, n, 2) levels → (B, n, 8) bool: which of the neighbouring cells are to come."""
-        size = self.coverage.size
-        cells = points * size // self.coverage.levels
-        cells = cells[:, :, None] + torch.tensor(AROUND, device=points.device)
-        inside = ((cells >= 0) & (cells < size)).all(-1)
-        cells = cells.clamp(0, size - 1)
-        first = self._at(self.coverage.first, cells[..., 1] * size + cells[..., 0])
-        return (first >= self._number) & inside
+        cells = self._cells(points)[:, :, None] + torch.tensor(AROUND, device=points.device)
+        return self._first(cells) >= self._number
 
     def runs(self, points: Tensor) -> Tensor:
         """(B, n, 2) levels → (B, n, 4) int64, at most `RUN`: cells to where a wall to come ends or meets one.
 
         To the right, left, up and down; 0 where none leaves.
         """
-        size = self.coverage.size
         ways = torch.tensor(BESIDE, device=points.device)
         steps = torch.arange(1, RUN + 1, device=points.device)
-        cells = (points * size // self.coverage.levels)[:, :, None, None] + ways[:, None] * steps[:, None]
-        inside = ((cells >= 0) & (cells < size)).all(-1)
-        cells = cells.clamp(0, size - 1)
-        index = cells[..., 1] * size + cells[..., 0]
-        first = self._at(self.coverage.first, index.flatten(2)).view(index.shape)
-        straight = self._at(self.coverage.pattern, index.flatten(2)).view(index.shape) == STRAIGHT
-        on = ((first >= self._number[..., None]) & straight & inside).long().cumprod(-1)
-        length = on.sum(-1)
-        ends = ((first >= 0) & inside).long().gather(-1, length.clamp(max=RUN - 1)[..., None])[..., 0]
-        beginning = first[..., 0] >= self._number
-        return torch.where(beginning, (length + ends).clamp(max=RUN), 0)
+        cells = self._cells(points)[:, :, None, None] + ways[:, None] * steps[:, None]
+        first = self._first(cells)  # (B, n, 4, RUN)
+        straight = _at(self.coverage.pattern, self._index(self._within(cells))) == STRAIGHT
+        length = ((first >= self._number[..., None]) & straight).long().cumprod(-1).sum(-1)
+        end = (first >= 0).long().gather(-1, length.clamp(max=RUN - 1)[..., None])[..., 0]
+        return torch.where(first[..., 0] >= self._number, (length + end).clamp(max=RUN), 0)
 
     @property
     def _number(self) -> Tensor:
         return self.numbers[:, None].to(self.coverage.first.dtype)
 
-    def _index(self, points: Tensor) -> Tensor:
-        size = self.coverage.size
-        cells = points * size // self.coverage.levels
-        return cells[..., 1] * size + cells[..., 0]
+    def _cells(self, points: Tensor) -> Tensor:
+        """(…, 2) levels → (…, 2) the columns and rows that they are in."""
+        return points * self.coverage.size // self.coverage.levels
 
-    @staticmethod
-    def _at(values: Tensor, index: Tensor) -> Tensor:
-        """(B, C, C) at cells (B, …)."""
-        return values.flatten(1).gather(1, index.flatten(1)).view(index.shape)
+    def _within(self, cells: Tensor) -> Tensor:
+        return cells.clamp(0, self.coverage.size - 1)
+
+    def _index(self, cells: Tensor) -> Tensor:
+        return cells[..., 1] * self.coverage.size + cells[..., 0]
+
+    def _first(self, cells: Tensor) -> Tensor:
+        """`Coverage.first` at columns and rows (B, …, 2); −1, no wall, outside of the image."""
+        within = self._within(cells)
+        first = _at(self.coverage.first, self._index(within))
+        return first.masked_fill((within != cells).any(-1), -1.0)
 
 
 def cells_of(segments: Tensor, levels: int, size: int, longest: int) -> tuple[Tensor, Tensor]:
@@ -190,6 +178,11 @@ def cells_of(segments: Tensor, levels: int, size: int, longest: int) -> tuple[Te
     columns = x[..., None] + torch.where(flat, along, across)
     rows = y[..., None] + step[..., None] * torch.where(flat, across, along)
     return rows * size + columns, valid
+
+
+def _at(values: Tensor, index: Tensor) -> Tensor:
+    """(B, C, C) at cells (B, …)."""
+    return values.flatten(1).gather(1, index.flatten(1)).view(index.shape)
 
 
 def _near(first: Tensor) -> Tensor:

@@ -33,8 +33,8 @@ NEVER = -1e4  # logit of what cannot be; float16 holds it
 class SegmentState(TrunkState):
     """What sampling keeps: the head's state (N, E), this segment's tokens, earlier ends, how many went in.
 
-    coverage: of the image by the segments so far, where the network has sight. before: what the ends say of
-    the next segment, once it was asked for.
+    coverage: of the image by the segments so far, where the network has sight. before, view: what the ends
+    and the image say of the next segment, once they were asked for.
     """
 
     head: Tensor
@@ -43,6 +43,7 @@ class SegmentState(TrunkState):
     coverage: Coverage | None = None
     index: int = 0
     before: Before | None = None
+    view: View | None = None
 
     def spread(self, times: int) -> None:
         """Go on with `times` copies of each sequence, side by side."""
@@ -62,7 +63,7 @@ class SegmentState(TrunkState):
     def _own(self, change: Callable[[Tensor], Tensor]) -> None:
         self.head, self.tokens = change(self.head), change(self.tokens)
         self.ends, self.before = self.ends.changed(change), None
-        self.coverage = self.coverage.changed(change) if self.coverage else None
+        self.coverage, self.view = self.coverage.changed(change) if self.coverage else None, None
 
 
 def segment_levels(tokens: Tensor) -> Tensor:
@@ -168,6 +169,7 @@ class SegmentDecoder(nn.Module):
             number = state.index // LENGTH - 1
             x = self._embed(levels, number)
             state.coverage = state.coverage.added(levels, number) if state.coverage else None
+            state.view = None
             head = self.trunk(x, state.cross, state.cache)
             state.ends, state.before = state.ends.added(self.copying.ends(levels, head)), None
             state.head = head[:, -1]
@@ -178,10 +180,10 @@ class SegmentDecoder(nn.Module):
         """(N, V) logits at the state's place."""
         place = state.index % LENGTH
         logits = state.head.new_full((len(state.head), self.size), NEVER)
-        number = torch.tensor([state.index // LENGTH], device=logits.device)
-        view = View(state.coverage, number) if state.coverage else None
+        if state.coverage and state.view is None:
+            state.view = View(state.coverage, torch.tensor([state.index // LENGTH], device=logits.device))
         if place == 0:
-            logits[:, STOP], logits[:, MOVE] = self._stop(state.head[:, None], view)[:, 0], 0.0
+            logits[:, STOP], logits[:, MOVE] = self._stop(state.head[:, None], state.view)[:, 0], 0.0
         elif place == 3:
             logits[:, LINE] = 0.0
         else:
@@ -189,7 +191,7 @@ class SegmentDecoder(nn.Module):
             drawn = (state.tokens[:, None, list(places)] - FIRST).clamp(min=0)
             if state.before is None:
                 state.before = before_next(state.ends, self.copying.count)
-            head, found = self._draw(state.head[:, None], drawn, state.before, view)
+            head, found = self._draw(state.head[:, None], drawn, state.before, state.view)
             state.head, logits[:, FIRST:] = head[:, 0], found[:, 0]
         return logits
 
