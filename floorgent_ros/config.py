@@ -118,7 +118,11 @@ class PredictorSettings:
         high=1000.0,
     )
     inflation_radius_m: float = setting(
-        0.30, "walls are dilated by this radius before the search", unit="m", low=0.0, high=2.0
+        0.30,
+        "walls are dilated by this radius before the search, rounded up to cells of 0.156 m, at least one",
+        unit="m",
+        low=0.0,
+        high=2.0,
     )
 
     def __post_init__(self) -> None:

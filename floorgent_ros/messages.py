@@ -60,7 +60,7 @@ def occupancy_map(message: Any) -> OccupancyMap:
 
 def yaw(turn: Any) -> float:
     """Rotation about z of a quaternion, rad; `MapError` when it is no rotation or tilts the plane."""
-    norm = math.sqrt(turn.x**2 + turn.y**2 + turn.z**2 + turn.w**2)
+    norm = math.hypot(turn.x, turn.y, turn.z, turn.w)
     if not (math.isfinite(norm) and norm > 1e-6):
         raise MapError(
             f"origin orientation ({turn.x}, {turn.y}, {turn.z}, {turn.w}) is no rotation: use w = 1 for none"

@@ -22,10 +22,12 @@ PARAMETERS = (
     "autostart",
     "pose_source",
     "pose_topic",
+    "max_pose_age",
     "robot_base_frame",
     "device",
     "precision",
     "checkpoint",
+    "wall_log_odds",
     "seed",
 )
 SETTINGS = {item.name: item for group in (NodeSettings, PredictorSettings) for item in fields(group)}
@@ -119,10 +121,11 @@ def parameter(name, text):
     """Return a given argument as a parameter of its setting's type."""
     if isinstance(SETTINGS[name].default, bool):
         return BOOLEANS[text]
-    if isinstance(SETTINGS[name].default, int):
-        try:
-            return int(text)
-        except ValueError:
-            raise RuntimeError(f"{name}:={text}: use a whole number") from None
+    for kind, wanted in ((int, "a whole number"), (float, "a number")):
+        if isinstance(SETTINGS[name].default, kind):
+            try:
+                return kind(text)
+            except ValueError:
+                raise RuntimeError(f"{name}:={text}: use {wanted}") from None
     # Without the type a topic called 1 would become a number.
     return ParameterValue(text, value_type=str)

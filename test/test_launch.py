@@ -30,9 +30,10 @@ ARGUMENTS = {
         "map_topic",
         "pose_source",
         "pose_topic",
+        "max_pose_age",
         "robot_base_frame",
     ),
-    *("device", "precision", "checkpoint", "seed", "respawn", "rviz", "log_level"),
+    *("device", "precision", "checkpoint", "wall_log_odds", "seed", "respawn", "rviz", "log_level"),
 }
 
 
@@ -94,13 +95,16 @@ def test_given_arguments_become_parameters_of_the_right_type(context: rclpy.Cont
         "autostart": "false",
         "pose_source": "odometry",
         "pose_topic": "7",
+        "max_pose_age": "0",
         "robot_base_frame": "true",
         "device": "cpu",
         "precision": "bfloat16",
         "checkpoint": "/models/big one.safetensors",
+        "wall_log_odds": "-0.5",
         "seed": "9223372036854775807",
     }
-    wanted: dict[str, Any] = {**given, "autostart": False, "seed": 2**63 - 1, "use_sim_time": True}
+    wanted: dict[str, Any] = given | {"autostart": False, "seed": 2**63 - 1, "use_sim_time": True}
+    wanted |= {"max_pose_age": 0.0, "wall_log_odds": -0.5}
     assert parameters(predict(use_sim_time="true", **given), context) == wanted
 
 
@@ -157,6 +161,7 @@ def test_the_node_is_started_again_only_where_that_is_asked_for() -> None:
     ("arguments", "message"),
     [
         ({"seed": "many"}, "seed:=many: use a whole number"),
+        ({"wall_log_odds": "few"}, "wall_log_odds:=few: use a number"),
         ({"pose_source": "gps"}, "use one of .*auto, tf, pose, odometry"),
         ({"use_sim_time": "yes"}, "use one of"),
         ({"autostart": "no"}, "use one of"),

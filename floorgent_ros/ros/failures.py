@@ -47,8 +47,8 @@ def save_case(
     """
     if not settings.node.save_failures:
         return ""
-    folder = Path(settings.node.save_failures).expanduser()
     try:
+        folder = Path(settings.node.save_failures).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         if len(list(folder.glob(CASE_NAMES))) >= MAX_CASES:
             return f"its case is not saved, {folder} holds {MAX_CASES} already: move them away"
@@ -70,6 +70,6 @@ def save_case(
             unfinished.rename(path)
         finally:
             unfinished.unlink(missing_ok=True)
-    except OSError as problem:
+    except (OSError, RuntimeError, ValueError) as problem:  # no home, a path that no system takes
         return f"its case could not be saved: {one_line(problem)}"
     return f"its case is saved as {path}"

@@ -48,7 +48,10 @@ def logged(transition: Transition) -> Transition:
         try:
             return transition(node, state)
         except Exception as error:  # noqa: BLE001  the state machine goes to its error state
-            node.get_logger().error(f"{transition.__name__}: {one_line(error)}")
+            text = f"{transition.__name__}: {one_line(error)}"
+            node.get_logger().error(text)
+            if node.starting:
+                node.failure = text
             node.get_logger().debug("".join(traceback.format_exception(error)))
             return ERROR
 
@@ -76,8 +79,10 @@ class FloorgentNode(LifecycleNode):  # type: ignore[misc]
         self.pipeline: Pipeline | None = None
         self._load = load
         self._activate_when_ready = False
+        self._applied = Settings()
         try:
             self._configuration = Parameters(self, self._on_settings)
+            self._applied = self.settings
             self._diagnostics = Diagnostics(self)
             self._offers = Services(self, lambda: self.pipeline, self.enable)
             steady_timer(self, WATCH_PERIOD_S, self._watch)
@@ -97,6 +102,11 @@ class FloorgentNode(LifecycleNode):  # type: ignore[misc]
         """The name of the lifecycle state: unconfigured, inactive, active or finalized."""
         name: str = self._state_machine.current_state[1]
         return name
+
+    @property
+    def starting(self) -> bool:
+        """Whether it takes itself to active at present: what keeps it from that ends the process."""
+        return self._activate_when_ready
 
     def enable(self, wanted: bool) -> tuple[bool, str]:
         """Activate or deactivate, on request of a service; whether it worked, and a line about it."""
@@ -187,9 +197,12 @@ class FloorgentNode(LifecycleNode):  # type: ignore[misc]
             self.pipeline.watch()
         self._diagnostics.publish(self.state, self.pipeline)
 
-    def _on_settings(self, _: Settings) -> None:
+    def _on_settings(self, settings: Settings) -> None:
+        before, self._applied = self._applied, settings
         if self.pipeline is not None:
             self.pipeline.outputs.restart_timer()
+            if (settings.predictor, settings.observation) != (before.predictor, before.observation):
+                self.pipeline.anew()  # a standing robot on a still map would never see what they change
 
     def _on_ready(self) -> None:
         self.was_ready = True

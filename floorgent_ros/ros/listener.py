@@ -9,6 +9,9 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_policy_name_from_kind
 
+from floorgent_ros.ros.failures import one_line
+from floorgent_ros.ros.steady_time import Throttle
+
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
@@ -16,6 +19,7 @@ VOLATILE = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durabilit
 BEST_EFFORT = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.BEST_EFFORT, durability=DurabilityPolicy.VOLATILE
 )
+WARN_PERIOD_S = 10.0
 
 
 class Listener:
@@ -26,6 +30,8 @@ class Listener:
     one is opened when a publisher is found that it cannot hear. A transient-local publisher beside a volatile
     one is then heard twice: callbacks must bear the same message again.
 
+    An exception of the callback is logged and the message dropped: what a message holds must not end a node.
+
     topic: its full name, namespace and remapping applied.
     """
 
@@ -34,6 +40,7 @@ class Listener:
         self._message_type = message_type
         self._topic = topic
         self._callback = callback
+        self._throttle = Throttle(WARN_PERIOD_S)
         self._subscriptions: dict[tuple[Any, Any], Any] = {}
         self._listen(LATCHED)
         self.topic: str = self._subscriptions[_key(LATCHED)].topic_name
@@ -65,8 +72,16 @@ class Listener:
             incompatible_qos=self._on_incompatible, use_default_callbacks=True
         )
         self._subscriptions[_key(profile)] = self._node.create_subscription(
-            self._message_type, self._topic, self._callback, profile, event_callbacks=events
+            self._message_type, self._topic, self._receive, profile, event_callbacks=events
         )
+
+    def _receive(self, message: Any) -> None:
+        try:
+            self._callback(message)
+        except Exception as error:  # noqa: BLE001  a latched message would end each new node again
+            text = f"a message on {self.topic} is dropped: {one_line(error)}"
+            if self._throttle.due(text):
+                self._node.get_logger().error(text)
 
     def _on_incompatible(self, event: Any) -> None:
         self.adapt()

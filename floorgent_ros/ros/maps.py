@@ -38,9 +38,9 @@ class MapUpdate:
 class MapInput:
     """Keeps the newest map; calls `on_map` after a usable one, `warn` with a line about another.
 
-    received, refused: how many messages came, and how many of them could not be used. refusal: the line
-    about the last one that could not; last_was_refused: whether it was the newest. Where map_msgs is
-    installed, `TOPIC_updates` is heard as well.
+    received, refused: how many messages came, patches included, and how many of them could not be used.
+    refusal: the line about the last one that could not; last_was_refused: whether it was the newest. Where
+    map_msgs is installed, `TOPIC_updates` is heard as well.
     """
 
     def __init__(
@@ -99,23 +99,31 @@ class MapInput:
     def _receive_patch(self, message: Any) -> None:
         """message: map_msgs/OccupancyGridUpdate, cells that replace a part of the newest map."""
         arrived = time.monotonic()
-        if self.latest is None:  # the whole map is still to come, and will hold the patch
+        stamp = message.header.stamp
+        # One that the newest map holds already was made for another grid, perhaps: DDS orders no two topics.
+        if self.latest is None or _older(stamp, self.latest.stamp):
             return
+        self.received += 1
         try:
             grid = patched(self.latest.grid, message)
         except MapError as error:
             self._refuse(f"update on {self._listener.topic}_updates refused: {error}")
             return
         number = identity(grid, self.latest.frame)
-        self.latest = replace(
-            self.latest, grid=grid, stamp=message.header.stamp, arrived=arrived, identity=number
-        )
+        self.latest = replace(self.latest, grid=grid, stamp=stamp, arrived=arrived, identity=number)
+        self.last_was_refused = False
         self._on_map()
 
     def _refuse(self, text: str) -> None:
         self.refused += 1
         self.refusal, self.last_was_refused = text, True
         self._warn(text)
+
+
+def _older(stamp: Time, other: Time) -> bool:
+    """Whether a stamp is before another; a stamp of zero, which some mappers leave, is not."""
+    given = stamp.sec, stamp.nanosec
+    return (0, 0) != given < (other.sec, other.nanosec)
 
 
 def patched(grid: OccupancyMap, patch: Any) -> OccupancyMap:

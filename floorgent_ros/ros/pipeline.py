@@ -95,14 +95,19 @@ class Pipeline:
     def activate(self) -> None:
         """Predict and publish from now on, whatever was predicted before."""
         self.active = self.outputs.open = True
-        self.worker.forget()
-        self.consider()
+        self.anew()
 
     def deactivate(self) -> None:
         """Neither predict nor publish from now on; maps and poses are still heard."""
         self.active = self.outputs.open = False
         self.worker.forget()
+        self.worker.hang_up()
         self._drop_calls()
+
+    def anew(self) -> None:
+        """Predict once more, whatever was predicted before: the settings are others."""
+        self.worker.forget()
+        self.consider()
 
     def stop(self) -> bool:
         """End the worker; False when it is still in a prediction (or loading)."""
@@ -189,6 +194,7 @@ class Pipeline:
                 if self.active:
                     self._publish(report, field.source_note)
             case Predicted(request):
+                self.tally.failing = ""
                 self._answer(request, report)
             case Failed(error, request, saved):
                 self._failed(error, saved)

@@ -13,7 +13,11 @@ from typing import Any, Protocol
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped, TransformStamped
 from nav_msgs.msg import Odometry
+from rclpy.clock import JumpThreshold
+from rclpy.duration import Duration
+from rclpy.exceptions import NameValidationException
 from rclpy.node import Node
+from rclpy.time import Time as RclTime
 
 from floorgent_ros.config import NodeSettings
 from floorgent_ros.errors import ConfigError
@@ -22,6 +26,7 @@ from floorgent_ros.ros.listener import Listener
 from floorgent_ros.ros.steady_time import steady_timer
 
 TF_PERIOD_S = 0.2
+LATEST = RclTime()  # tf2's word for the newest transform there is
 TOPIC_TYPES = {
     "pose": PoseStamped,
     "odometry": Odometry,
@@ -186,7 +191,7 @@ class TfPose:
 def pose_source(node: Node, settings: NodeSettings, on_pose: Callable[[], None]) -> PoseSource:
     """The source that the settings ask for; `on_pose` is called whenever the pose may have changed.
 
-    Raises `ConfigError` when tf is asked for and tf2_ros is not installed.
+    Raises `ConfigError` when tf is asked for and tf2_ros is not installed, or for a topic that cannot be.
     """
     kind = settings.pose_source
     if kind == "auto":
@@ -198,7 +203,13 @@ def pose_source(node: Node, settings: NodeSettings, on_pose: Callable[[], None])
         )
     if kind == "tf":
         return _tf_pose(node, settings.robot_base_frame, on_pose)
-    return TopicPose(node, TOPIC_TYPES[kind], settings.pose_topic, on_pose)
+    try:
+        return TopicPose(node, TOPIC_TYPES[kind], settings.pose_topic, on_pose)
+    except NameValidationException:
+        raise ConfigError(
+            f"pose_topic = {settings.pose_topic!r}: use letters, digits and _, parts parted by /, "
+            "none begun by a digit"
+        ) from None
 
 
 def _has_tf() -> bool:
@@ -207,12 +218,14 @@ def _has_tf() -> bool:
 
 def _tf_pose(node: Node, base_frame: str, on_pose: Callable[[], None]) -> TfPose:
     tf2_ros: Any = importlib.import_module("tf2_ros")
-    time_module: Any = importlib.import_module("rclpy.time")
-    buffer = tf2_ros.Buffer(node=node)
+    # Without the node: with it the buffer would offer a service that no policy allows and no one can end.
+    buffer = tf2_ros.Buffer()
+    backwards = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-1), on_clock_change=True)
+    jumps = node.get_clock().create_jump_callback(backwards, post_callback=lambda _: buffer.clear())
     listener = tf2_ros.TransformListener(buffer, node, spin_thread=False)
 
     def lookup(target: str, source: str) -> TransformStamped:
-        return buffer.lookup_transform(target, source, time_module.Time())
+        return buffer.lookup_transform(target, source, LATEST)
 
     def now_s() -> float:
         return float(node.get_clock().now().nanoseconds) * 1e-9
@@ -220,6 +233,7 @@ def _tf_pose(node: Node, base_frame: str, on_pose: Callable[[], None]) -> TfPose
     def close() -> None:
         node.destroy_timer(timer)
         listener.unregister()
+        jumps.unregister()
 
     timer = steady_timer(node, TF_PERIOD_S, on_pose)
     return TfPose(base_frame, lookup, (tf2_ros.TransformException,), now_s, close)

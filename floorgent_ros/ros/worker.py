@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 import threading
@@ -116,7 +117,8 @@ Report = Ready | Broken | Failed | FellBack | Predicted
 class Worker:
     """One daemon thread and a slot for one request, in which a newer one replaces an older.
 
-    A second slot holds one call, which waits for no rate and goes first. load: makes the predictor, in the
+    A second slot holds one call, which waits for no rate and goes first, but not twice before a request that
+    is due. load: makes the predictor, in the
     thread. settings: the settings at present. report: called in the thread after each thing that happened,
     never after `stop` has returned. loaded, warm: set when the predictor is. error: why the thread ended, if
     that was not asked for. skipped: how many maps were replaced by a newer one before their turn.
@@ -135,7 +137,8 @@ class Worker:
         self._waiting: Request | None = None
         self._call: Request | None = None
         self._last: Request | None = None
-        self._next_start = 0.0
+        self._last_start = -math.inf
+        self._called = False  # the last one taken was a call
         self._begun: float | None = None  # when the prediction in progress began
         self._durations: deque[float] = deque(maxlen=20)
         self._stopping = False
@@ -180,6 +183,11 @@ class Worker:
         """Drop what waits, and take the next offer whatever was predicted before."""
         with self._changed:
             self._waiting = self._last = None
+
+    def hang_up(self) -> None:
+        """Drop the call that waits."""
+        with self._changed:
+            self._call = None
 
     def ready_in_s(self) -> float:
         """How long until a new call could start, by the predictions so far, s."""
@@ -228,17 +236,18 @@ class Worker:
         """Wait for a request and for its time; None when the worker shall stop."""
         with self._changed:
             while not self._stopping:
-                wait_s = self._next_start - time.monotonic()
-                if self._call is not None:
-                    request, self._call = self._call, None
+                wait_s = self._last_start + 1 / self._settings().node.max_rate - time.monotonic()
+                due = self._waiting is not None and wait_s <= 0
+                if self._call is not None and not (due and self._called):
+                    request, self._call, self._called = self._call, None, True
                     return request
                 if self._waiting is None:
                     self._changed.wait()
-                elif wait_s > 0:
+                elif not due:
                     self._changed.wait(wait_s)
                 else:
                     request, self._waiting, self._last = self._waiting, None, self._waiting
-                    self._next_start = time.monotonic() + 1 / self._settings().node.max_rate
+                    self._last_start, self._called = time.monotonic(), False
                     return request
         return None
 

@@ -57,6 +57,7 @@ MALFORMED = {
     "origin infinite": broken(info__origin__position__y=-math.inf),
     "zero quaternion": broken(info__origin__orientation__w=0.0),
     "nan quaternion": broken(info__origin__orientation__z=math.nan),
+    "quaternion whose square overflows": broken(info__origin__orientation__x=1e200),
     "map on its side": broken(info__origin__orientation__x=1.0),
 }
 

@@ -108,6 +108,22 @@ def test_failing_predictions_are_an_error_until_one_succeeds(bench: Bench, predi
     doctor.status(lambda status, _: status.level == OK)
 
 
+def test_a_call_that_succeeds_ends_the_error_of_one_that_failed(
+    bench: Bench, predictor: FakePredictor
+) -> None:
+    doctor = Doctor(bench, predictor)
+    doctor.robot.poses.publish(pose_message())
+    doctor.robot.maps.publish(map_message())
+    bench.until(lambda: doctor.distances, "a result")
+    pipeline = doctor.node.pipeline
+    newest = pipeline.maps.latest
+    for error, level in ((ValueError("math domain error"), ERROR), (None, OK)):
+        predictor.error = error
+        answer = pipeline.ask(newest, pipeline.poses.pose_in("map"), newest.arrived)
+        bench.until(answer.done, "the answer")
+        doctor.status(lambda status, _, level=level: status.level == level)
+
+
 def test_a_map_every_five_seconds_and_a_latched_one_are_no_fault(
     bench: Bench, predictor: FakePredictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

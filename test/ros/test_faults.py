@@ -91,7 +91,10 @@ def test_a_case_that_cannot_be_saved_hides_nothing_and_leaves_nothing(
 ) -> None:
     grid = OccupancyMap(room(6, 8), 0.05)
     (tmp_path / "file").write_text("")
-    assert "could not be saved" in save_case(saving(tmp_path / "file"), grid, (0.0, 0.0), failure())
+    for nowhere in (tmp_path / "file", "~nobody_by_this_name/failures", "fail\0ures"):
+        said = save_case(saving(nowhere), grid, (0.0, 0.0), failure())
+        assert "could not be saved" in said
+        assert "\n" not in said
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")

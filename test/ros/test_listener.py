@@ -72,3 +72,23 @@ def test_publisher_of_another_type_does_not_count(bench: Bench) -> None:
     assert listener.describe().endswith("no publisher")
     speaker.destroy_node()
     context.try_shutdown()
+
+
+def test_an_exception_over_a_message_drops_it_and_no_more(
+    bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    heard: list[str] = []
+
+    def callback(message: String) -> None:
+        if message.data == "bad":
+            raise OverflowError("math range error")
+        heard.append(message.data)
+
+    listener = Listener(bench.node(), String, "words", callback)
+    words = bench.node("speaker").create_publisher(String, "words", LATCHED)
+    for text in ("bad", "good"):
+        words.publish(String(data=text))
+        if text == "bad":
+            bench.until_said(capfd, "a message on /words is dropped: OverflowError: math range error")
+    bench.until(lambda: heard, "the good one")
+    listener.close()

@@ -44,11 +44,11 @@ def test_what_makes_another_map(other: OccupancyMap, frame: str) -> None:
     assert identity(other, frame) != identity(MAP, "map")
 
 
-def patch(x: int, y: int, cells: np.ndarray[Any, Any]) -> Any:
+def patch(x: int, y: int, cells: np.ndarray[Any, Any], stamp_s: int = 8) -> Any:
     """As a map_msgs/OccupancyGridUpdate."""
     height, width = cells.shape
     return SimpleNamespace(
-        header=Header(frame_id="map", stamp=Time(sec=8)),
+        header=Header(frame_id="map", stamp=Time(sec=stamp_s)),
         x=x,
         y=y,
         width=width,
@@ -106,6 +106,13 @@ def test_updates_of_the_map_are_heard_where_map_msgs_is_installed(
     heard._receive_patch(patch(1000, 0, np.zeros((1, 1))))
     assert (heard.refused, len(calls), len(warnings)) == (1, 2, 1)
     assert "update on /robot1/map_updates refused" in heard.refusal
+    assert heard.last_was_refused
+    heard._receive_patch(patch(20, 10, np.full((2, 2), 100), stamp_s=7))  # made before what is known
+    assert (heard.latest.stamp.sec, heard.latest.grid.cells[11, 21], len(calls)) == (8, 0, 2)
+    heard._receive_patch(patch(20, 10, np.full((2, 2), 100), stamp_s=0))  # some mappers leave it out
+    assert (heard.latest.grid.cells[11, 21], len(calls)) == (100, 3)
+    assert not heard.last_was_refused
+    assert (heard.received, heard.refused) == (4, 1)
     heard.close()
 
 

@@ -8,10 +8,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped, TransformStamped
 from nav_msgs.msg import Odometry
+from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
 from ros_harness import Bench, amcl_message, odometry_message, pose_message
+from rosgraph_msgs.msg import Clock
 
 from floorgent_ros.config import NodeSettings
 from floorgent_ros.errors import ConfigError
@@ -147,11 +150,17 @@ def test_tf_transform_that_is_not_finite_is_refused() -> None:
 
 @pytest.fixture
 def tf2_ros(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A tf2_ros of a few lines, for machines without the real one."""
+    """A tf2_ros of a few lines, for machines without the real one; `buffers` are those that were made."""
+    buffers: list[Buffer] = []
 
     class Buffer:
         def __init__(self, node: Any = None) -> None:
-            self.node = node
+            assert node is None  # else it would offer a service
+            self.cleared = 0
+            buffers.append(self)
+
+        def clear(self) -> None:
+            self.cleared += 1
 
         def lookup_transform(self, target: str, source: str, time: Any) -> TransformStamped:
             assert time.nanoseconds == 0  # tf2's "latest"
@@ -166,6 +175,7 @@ def tf2_ros(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
     module = ModuleType("tf2_ros")
     module.__spec__ = SimpleNamespace(name="tf2_ros", loader=None)  # type: ignore[assignment]
+    module.buffers = buffers  # type: ignore[attr-defined]
     module.Buffer = Buffer  # type: ignore[attr-defined]
     module.TransformListener = Listener  # type: ignore[attr-defined]
     module.TransformException = TransformError  # type: ignore[attr-defined]
@@ -202,3 +212,27 @@ def test_auto_without_tf2_listens_to_pose_messages(bench: Bench, no_tf2_ros: Non
 def test_tf_asked_for_but_missing_is_a_config_error(bench: Bench, no_tf2_ros: None) -> None:
     with pytest.raises(ConfigError, match="tf2_ros"):
         pose_source(bench.node(), NodeSettings(pose_source="tf"), lambda: None)
+
+
+def test_tf_begins_anew_when_the_clock_jumps_back(bench: Bench, tf2_ros: ModuleType) -> None:
+    node = bench.node(parameter_overrides=[Parameter("use_sim_time", value=True)])
+    clock = bench.node("bag").create_publisher(Clock, "/clock", 1)
+    source = pose_source(node, NodeSettings(pose_source="tf"), lambda: None)
+    (buffer,) = tf2_ros.buffers
+
+    def at(seconds: int) -> None:
+        def reached() -> bool:
+            clock.publish(Clock(clock=Time(sec=seconds)))
+            return bool(node.get_clock().now().nanoseconds == seconds * 10**9)
+
+        bench.until(reached, "the clock")
+
+    at(100)
+    cleared = buffer.cleared
+    at(101)
+    assert buffer.cleared == cleared
+    at(5)  # a bag begins again
+    assert buffer.cleared == cleared + 1
+    source.close()
+    at(3)
+    assert buffer.cleared == cleared + 1

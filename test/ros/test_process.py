@@ -101,9 +101,10 @@ def test_signal_while_ros_is_still_being_imported_exits_0(start: Start, number: 
     ("arguments", "says"),
     [
         (ros_arguments(max_rate="fast"), "max_rate"),
+        (ros_arguments(pose_source="pose", pose_topic="bad topic"), "pose_topic = 'bad topic': use"),
         (["--ros-args", "--params-file", "/nowhere/predict.yaml"], "/nowhere/predict.yaml"),
     ],
-    ids=["parameter", "parameters file"],
+    ids=["parameter", "topic", "parameters file"],
 )
 def test_wrong_arguments_exit_2_and_are_named(start: Start, arguments: list[str], says: str) -> None:
     process = start([*FAKE, "answer"], *arguments)

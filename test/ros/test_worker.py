@@ -18,7 +18,7 @@ from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.ros.maps import MapUpdate
 from floorgent_ros.ros.parameters import Settings
 from floorgent_ros.ros.poses import Pose
-from floorgent_ros.ros.worker import Broken, Failed, Predicted, Ready, Report, Worker
+from floorgent_ros.ros.worker import Broken, Failed, Predicted, Ready, Report, Request, Worker
 
 GRID = OccupancyMap(room(), 0.05)
 
@@ -210,3 +210,58 @@ def test_stop_does_not_wait_for_a_prediction_and_silences_it(predictor: FakePred
     assert desk.worker.stop(20)
     assert desk.silent(0.01)
     assert not any(thread.name == "prediction" for thread in threading.enumerate())
+
+
+def call(desk: Desk, name: str) -> bool:
+    now = time.monotonic()
+    newest = MapUpdate(GRID, "map", Time(), Time(), now, 0)
+    return desk.worker.ask(Request(newest, Pose(0.0, 0.0, "map", Time(), now), now, name))
+
+
+def test_calls_one_after_the_other_do_not_starve_the_robot(desk: Desk, predictor: FakePredictor) -> None:
+    predictor.go.clear()
+    assert call(desk, "first")
+    while not predictor.asked:
+        time.sleep(0.001)
+    desk.offer(1)
+    assert call(desk, "second")
+    predictor.go.set()
+    assert [desk.next(Predicted).request.call for _ in range(3)] == ["first", None, "second"]
+
+
+def test_a_call_goes_before_a_robot_that_has_to_wait_for_its_rate(predictor: FakePredictor) -> None:
+    desk = Desk(lambda: predictor, max_rate=0.5)
+    desk.next(Ready)
+    desk.offer(1)
+    assert desk.next(Predicted).request.call is None
+    desk.offer(2)
+    for name in ("first", "second"):
+        assert call(desk, name)
+        assert desk.next(Predicted).request.call == name
+    desk.worker.stop(20)
+
+
+def test_a_higher_rate_shortens_the_wait_that_has_begun(predictor: FakePredictor) -> None:
+    desk = Desk(lambda: predictor, max_rate=0.01)
+    desk.next(Ready)
+    desk.offer(1)
+    desk.next(Predicted)
+    desk.settings = Settings(node=NodeSettings(max_rate=100.0))
+    desk.offer(2)
+    desk.next(Predicted)
+    desk.worker.stop(20)
+
+
+def test_a_call_that_was_hung_up_is_not_predicted_and_leaves_room(
+    desk: Desk, predictor: FakePredictor
+) -> None:
+    predictor.go.clear()
+    assert call(desk, "running")
+    while not predictor.asked:
+        time.sleep(0.001)
+    assert call(desk, "dropped")
+    assert not call(desk, "refused")
+    desk.worker.hang_up()
+    assert call(desk, "next")
+    predictor.go.set()
+    assert [desk.next(Predicted).request.call for _ in range(2)] == ["running", "next"]
