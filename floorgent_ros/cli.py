@@ -282,6 +282,13 @@ def _add_drawing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
     )
+    parser.add_argument(
+        "--wall-log-odds",
+        type=float,
+        default=defaults.wall_log_odds,
+        metavar="O",
+        help="below 0 fewer walls are drawn, above 0 more (default %(default)s)",
+    )
 
 
 def _add_network(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,9 @@ def run(options: argparse.Namespace) -> int:
     for path in (options.out, options.png):
         _check_folder(path)
     grid = OccupancyMap.from_file(options.map)
-    settings = PredictorSettings(seed=options.seed, completions=options.completions)
+    settings = PredictorSettings(
+        seed=options.seed, completions=options.completions, wall_log_odds=options.wall_log_odds
+    )
 
     from floorgent_ros.predictor import DistancePredictor
 

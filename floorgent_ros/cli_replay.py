@@ -29,7 +29,9 @@ def run(options: argparse.Namespace) -> int:
         raise FloorgentError(f"{error.name} is not installed: pip install rosbags") from None
     _check(options)
     settings = NodeSettings(min_travel=options.min_travel, max_rate=options.max_rate)
-    wanted = PredictorSettings(seed=options.seed, completions=options.completions)
+    wanted = PredictorSettings(
+        seed=options.seed, completions=options.completions, wall_log_odds=options.wall_log_odds
+    )
     with _terminated(), Recording.open(options.bag) as recording:
         source = _sources(recording, options)
 

@@ -176,6 +176,12 @@ def test_predict_writes_arrays_picture_and_json(map_file, tmp_path):
         assert picture.width > 800
 
 
+def test_predict_draws_fewer_walls_when_told_so(map_file):
+    arguments = ("predict", map_file, "--viewpoint", 6, 0, "--completions", 2, "--json", "--device", "cpu")
+    done = run(*arguments, "--wall-log-odds", -20)
+    assert json.loads(done.stdout)["predicted_walls"] == [0, 0]
+
+
 def test_predict_says_in_words_what_it_did(map_file):
     done = run("predict", map_file, "--viewpoint", 6, 0, "--completions", 2)
     assert (done.returncode, done.stderr) == (0, "")
