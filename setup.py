@@ -24,6 +24,8 @@ def cmake_install() -> Path:
     stage = BUILD / "stage"
     shutil.rmtree(stage, ignore_errors=True)
     build = str(BUILD / "cmake")
+    if _configured_for(BUILD / "cmake") not in (None, ROOT):  # the folder was moved or copied
+        shutil.rmtree(build)
     options = {
         "BUILD_TESTING": "OFF",
         "CMAKE_BUILD_TYPE": "Release",
@@ -43,6 +45,14 @@ def cmake_install() -> Path:
     ):
         subprocess.run(["cmake", *arguments], check=True, env=environment)
     return stage
+
+
+def _configured_for(build: Path) -> Path | None:
+    """The source folder that CMake's cache names, if there is a cache."""
+    cache = build / "CMakeCache.txt"
+    lines = cache.read_text(encoding="utf-8").splitlines() if cache.is_file() else []
+    homes = [line.partition("=")[2] for line in lines if line.startswith("CMAKE_HOME_DIRECTORY:")]
+    return Path(homes[0]) if homes else None
 
 
 def data_files(stage: Path) -> list[tuple[str, list[str]]]:

@@ -37,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FloorgentError as error:
         print(f"floorgent: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        reason = error.strerror or " ".join(str(error).split())
+        print(f"floorgent: {where}{reason}: give a place that can be read and written", file=sys.stderr)
+        return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 

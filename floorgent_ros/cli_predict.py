@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import FloorgentError
 from floorgent_ros.geometry.grid import CELL_M, OccupancyMap
+from floorgent_ros.whole_file import whole_file
 
 if TYPE_CHECKING:
     from floorgent_ros.predictor import DistanceField
@@ -58,7 +60,7 @@ def save_arrays(field: DistanceField, path: Path) -> None:
         "seed": np.array(field.seed, np.uint64),
         "horizon_m": np.array(field.horizon_m),
     }
-    with path.open("wb") as file:  # numpy would append .npz to another name
+    with whole_file(path) as part, part.open("wb") as file:  # numpy would append .npz to another name
         np.savez_compressed(file, **arrays)
 
 
@@ -95,6 +97,8 @@ def _check_folder(path: Path | None) -> None:
         raise FloorgentError(f"{path}: its folder does not exist; make it first")
     if path is not None and path.is_dir():
         raise FloorgentError(f"{path}: is a folder; give a file name")
+    if path is not None and not os.access(path.absolute().parent, os.W_OK):
+        raise FloorgentError(f"{path}: its folder cannot be written to; give another place")
 
 
 def _lines(summary: dict[str, Any], description: str, options: argparse.Namespace) -> str:

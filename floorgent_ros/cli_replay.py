@@ -34,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
     )
     with _terminated(), Recording.open(options.bag) as recording:
         source = _sources(recording, options)
+        if (patches := f"{options.map_topic}_updates") in recording.types:
+            print(f"floorgent: {patches} is left out: the node predicts on updates, too", file=sys.stderr)
 
         from floorgent_ros.bags.replay import Replay
         from floorgent_ros.predictor import DistancePredictor
@@ -101,7 +103,7 @@ def _replay(replay: Replay, options: argparse.Namespace) -> dict[str, Any]:
         "predictions": len(seconds),
         "median_s": round(statistics.median(seconds), 4),
         "longest_s": round(max(seconds), 4),
-        "last_refusal": replay.missing if replay.refused else "",
+        "last_refusal": replay.refusal,
     }
 
 

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from floorgent_ros.geometry.grid import WINDOW_M, OccupancyMap
+from floorgent_ros.whole_file import whole_file
 
 if TYPE_CHECKING:
     from floorgent_ros.predictor import DistanceField
@@ -249,10 +250,11 @@ def new_figure(width_in: float, height_in: float) -> Figure:
 
 
 def save(figure: Figure, path: Path | str) -> Path:
-    """Write a PNG, making its folder."""
+    """Write a PNG, whatever its name, making its folder."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    with whole_file(path) as part:
+        figure.savefig(part, format="png")
     return path
 
 

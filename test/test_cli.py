@@ -124,6 +124,19 @@ def test_an_error_of_the_package_becomes_its_line(monkeypatch, capsys):
     assert line == "floorgent: data: nothing there; give another folder\n"
 
 
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(13, "Permission denied", "/opt/x.npz"), "/opt/x.npz: Permission denied: give"),
+        (OSError(28, "No space left on device"), "floorgent: No space left on device: give"),
+        (OSError("odd"), "floorgent: odd: give"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(monkeypatch, capsys, error, line):
+    monkeypatch.setattr(cli, "_train", raising(error))
+    assert line in refusal(capsys, "train", "--data", "data", "--out", "run")
+
+
 def test_ctrl_c_is_quiet_and_130(monkeypatch, capsys):
     monkeypatch.setattr(cli, "_train", raising(KeyboardInterrupt()))
     assert cli.main(["train", "--data", "data", "--out", "run"]) == 130

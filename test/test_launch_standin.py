@@ -225,7 +225,7 @@ def test_command_line_refuses_in_its_last_line(arguments: list[str]) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_command_line_ends_its_processes_on_a_signal(launch_file: Callable[[str], Path], number: int) -> None:
     path = launch_file('Node(package="toys", executable="toy", name="one"),\n')
     with subprocess.Popen([sys.executable, str(TOOL), str(path)], stdout=subprocess.PIPE, text=True) as tool:
@@ -237,3 +237,12 @@ def test_command_line_ends_its_processes_on_a_signal(launch_file: Callable[[str]
         end = time.monotonic() + 10
         assert tool.stdout.read() == ""
         assert time.monotonic() < end
+
+
+def test_its_processes_are_in_the_session_that_it_was_given(launch_file: Callable[[str], Path]) -> None:
+    path = launch_file('Node(package="toys", executable="toy", name="one"),\n')
+    command = [sys.executable, str(TOOL), str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as tool:
+        assert tool.stdout.readline().startswith("started")
+        os.killpg(tool.pid, signal.SIGKILL)  # the last resort of whoever started it
+        assert tool.stdout.read() == ""  # nobody is left who has the pipe open

@@ -121,3 +121,22 @@ def test_completions_differ_in_colour_and_none_is_the_robots_red():
     assert apart.min() > 0.15
     red = np.array([int(plots.ROBOT_COLOUR[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     assert np.abs(colours - red).sum(-1).min() > 0.3
+
+
+def test_a_picture_is_a_png_whatever_it_is_called_and_whole_or_not_there(tmp_path, monkeypatch):
+    figure = plots.prediction_figure(snapshot(1))
+    for name in ("picture", "picture.npz"):
+        assert plots.save(figure, tmp_path / name) == tmp_path / name
+        with Image.open(tmp_path / name) as picture:
+            assert picture.format == "PNG"
+    before = (tmp_path / "picture").read_bytes()
+
+    def broken(part, **_):
+        part.write_bytes(b"half a pic")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(figure, "savefig", broken)
+    with pytest.raises(OSError, match="No space"):
+        plots.save(figure, tmp_path / "picture")
+    assert (tmp_path / "picture").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["picture", "picture.npz"]

@@ -381,9 +381,11 @@ def run(launch_file: Path, arguments: Mapping[str, str]) -> int:
     """Start the launch file and wait for its processes, Ctrl-C or SIGTERM."""
     # No exception: a second signal would cut off the stopping, one during the start leave a process behind.
     asked: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda got, _: asked.append(got))
-    with start(launch_file, arguments) as running:
+    # Whoever gave this process a session of its own can end all in it: then the nodes must be in there, too.
+    leads = os.getsid(0) == os.getpid()
+    with start(launch_file, arguments, start_new_session=not leads) as running:
         while not asked and None in running.poll().values():
             time.sleep(0.1)
     codes = running.poll().values()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from floorgent_ros import plots
 from floorgent_ros.bags.replay import Replayed
 from floorgent_ros.geometry.grid import WINDOW_M, OccupancyMap
+from floorgent_ros.whole_file import whole_file
 
 MAX_FRAMES = 48
 
@@ -41,12 +42,8 @@ class Film:
         max_m = plots.distance_scale([snapshot.distance for snapshot, _ in kept])
         way = np.array(self._path, float)
         frames = [_frame(snapshot, way[:length], max_m) for snapshot, length in kept]
-        part = path.with_name(f".{path.name}.partial")
-        try:
+        with whole_file(path) as part:
             plots.save_animation(frames, part)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
 
 
 def _nearby(grid: OccupancyMap, place: tuple[float, float]) -> OccupancyMap:

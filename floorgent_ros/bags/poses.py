@@ -83,6 +83,7 @@ class TfPose:
         self._base_frame = clean_frame(base_frame)
         self._tree = TransformTree()
         self._looked_ns = -TF_PERIOD_NS
+        self._last: Pose | None = None
 
     def receive(self, recorded: Recorded) -> bool:
         """Take the transforms; look at the pose as seldom as the node does."""
@@ -105,9 +106,12 @@ class TfPose:
         """The robot's latest position in the frame, or why there is none."""
         found = self._tree.latest(frame, self._base_frame)
         if isinstance(found, str):
+            if self._last is not None and self._last.frame == frame:  # as the node, which tells its age
+                return self._last
             return f"no transform from '{self._base_frame}' to '{frame}' on /tf and /tf_static: {found}"
         x, y, stamp = found
-        return Pose(x, y, frame, stamp, now_ns)
+        self._last = Pose(x, y, frame, stamp, now_ns)
+        return self._last
 
 
 def pose_source(recording: Recording, topic: str | None, base_frame: str) -> PoseSource:

@@ -100,7 +100,8 @@ class Slot:
 class Replay:
     """Runs a predictor over a recording.
 
-    maps, poses, refused: messages counted so far. missing: one line on why nothing was predicted lately.
+    maps, poses, refused: messages counted so far. refusal: one line about the last map that was refused.
+    missing: one line on why nothing was predicted lately.
     """
 
     recording: Recording
@@ -111,6 +112,7 @@ class Replay:
     maps: int = 0
     poses: int = 0
     refused: int = 0
+    refusal: str = ""
     missing: str = ""
     now_ns: int = 0
     _newest: MapUpdate | None = field(default=None, repr=False)
@@ -140,7 +142,7 @@ class Replay:
             grid = occupancy_map(message)
         except MapError as error:
             self.refused += 1
-            self.missing = f"map on {self.map_topic} refused: {error}"
+            self.missing = self.refusal = f"map on {self.map_topic} refused: {error}"
             return False
         frame = clean_frame(message.header.frame_id)
         stamp, load_time = message.header.stamp, message.info.map_load_time

@@ -7,8 +7,8 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,11 +38,12 @@ def run(options: argparse.Namespace) -> int:
     world = building(options.map, options.seed)
     start = options.start and (options.start[0], options.start[1])
     options.start = first_place(world, start, options.map, options.seed)
-    records, logs = _folders(options.out)
-    with signals_interrupt(), Children(logs, ros_environment(logs)) as children:
-        _walk(children, options, records)
-    heard = [Record.load(path) for path in sorted(records.glob("*.npz"))]
-    shutil.rmtree(records)
+    logs = _logs(options.out)
+    with tempfile.TemporaryDirectory(prefix=".records-", dir=options.out) as folder:
+        records = Path(folder).absolute()
+        with signals_interrupt(), Children(logs, ros_environment(logs)) as children:
+            _walk(children, options, records)
+        heard = [Record.load(path) for path in sorted(records.glob("*.npz"))]
     if not heard:
         raise FloorgentError(f"no prediction arrived; see {logs}")
 
@@ -139,13 +140,11 @@ def _package_files() -> Path:
     raise FloorgentError(f"{LAUNCH_FILE} was not found: build the package with colcon or pip first")
 
 
-def _folders(out: Path) -> tuple[Path, Path]:
-    """Make (records, logs) in the output folder, records empty."""
-    records, logs = out / "records", out / "log"
+def _logs(out: Path) -> Path:
+    """Make the output folder and that of the logs in it."""
+    logs = out / "log"
     try:
-        shutil.rmtree(records, ignore_errors=True)
-        records.mkdir(parents=True)
-        logs.mkdir(exist_ok=True)
+        logs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FloorgentError(f"{out}: cannot be written ({error.strerror}); give another --out") from error
-    return records.absolute(), logs.absolute()
+    return logs.absolute()

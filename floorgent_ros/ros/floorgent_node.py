@@ -201,6 +201,8 @@ class FloorgentNode(LifecycleNode):  # type: ignore[misc]
         before, self._applied = self._applied, settings
         if self.pipeline is not None:
             self.pipeline.outputs.restart_timer()
+            if settings.node.distance_map_max_m != before.node.distance_map_max_m:
+                self.pipeline.outputs.redraw()
             if (settings.predictor, settings.observation) != (before.predictor, before.observation):
                 self.pipeline.anew()  # a standing robot on a still map would never see what they change
 

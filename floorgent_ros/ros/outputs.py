@@ -126,6 +126,13 @@ class Outputs:
             if visual.publisher.get_subscription_count():
                 self._show(visual)
 
+    def redraw(self) -> None:
+        """Make what viewers see anew from the last result, with the settings of now."""
+        for visual in self._visuals.values():
+            visual.message = None
+            if visual.publisher.get_subscription_count():
+                self._show(visual)
+
     def restart_timer(self) -> None:
         """Follow the parameter republish_period."""
         if self._timer is not None:

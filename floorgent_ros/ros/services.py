@@ -182,7 +182,14 @@ def refused(response: Any, refusal: Refusal) -> Any:
 
 def waited_for(pipeline: Pipeline) -> str:
     """What is missing for the first prediction."""
-    return pipeline.maps.missing() or pipeline.poses.missing() or "the first prediction is on its way"
+    newest = pipeline.maps.latest
+    if newest is None:
+        return pipeline.maps.missing()
+    pose = pipeline.poses.pose_in(newest.frame)
+    if isinstance(pose, str):
+        return pose
+    failing = pipeline.tally.failing
+    return f"the last prediction failed: {failing}" if failing else "the first prediction is on its way"
 
 
 def check_frame(frame: str, wanted: str) -> None:

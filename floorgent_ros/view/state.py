@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -96,6 +97,7 @@ class State:
             "horizon_m": round(float(message.horizon_m), 3),
             "latency_s": round(float(message.latency_s), 4),
             "stamp": message.header.stamp.sec + message.header.stamp.nanosec * 1e-9,
+            "heard": time.time(),  # a page that is opened later has to know
         }
         self._put("prediction", header, distance, message)
 

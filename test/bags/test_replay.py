@@ -116,7 +116,15 @@ def test_a_malformed_map_is_counted_and_the_one_before_stays():
     )
     assert moments(predictions) == [(1.0, 0.0), (3.0, 1.0)]
     assert (replay.maps, replay.refused) == (2, 1)
-    assert "publish width x height" in replay.missing
+    assert "publish width x height" in replay.refusal
+
+
+def test_a_refusal_stays_told_when_the_pose_is_missing_later():
+    bad = map_message(corridor(), at(0))
+    bad.info.width = 7
+    replay, _ = replayed([("/map", at(0), bad), the_map(1), the_pose(2, 0.0, frame="odom")])
+    assert "'odom'" in replay.missing
+    assert "publish width x height" in replay.refusal
 
 
 @pytest.mark.parametrize(
@@ -234,3 +242,19 @@ def test_which_pose_is_taken_when_none_is_named(tmp_path):
         pytest.raises(BagError, match="the bag has no poses"),
     ):
         pose_source(recording, None, "base_link")
+
+
+def test_without_a_transform_at_a_time_the_last_pose_serves_as_in_the_node(tmp_path):
+    entries = [the_map(0), ("/tf", at(1), transform_message("map", "odom", 1.0, 2.0, 0.0, at(1)))]
+    entries += [
+        ("/tf", at(second), transform_message("odom", "base_link", 3.0, 0.0, 0.0, at(second)))
+        for second in (1.0, *range(2, 40))  # localisation has stopped, odometry goes on
+    ]
+    entries.append(the_map(40.5, resolution=0.06))
+    with Recording.open(write_bag(tmp_path / "bag", entries)) as recording:
+        source = pose_source(recording, None, "base_link")
+        replay = Replay(recording, "/map", source, FakePredictor(), NodeSettings(max_rate=100.0))
+        predictions = list(replay.run())
+    assert isinstance(source._tree.latest("map", "base_link"), str)
+    assert predictions[-1].request.map.grid.resolution == 0.06
+    assert (predictions[-1].request.pose.x, predictions[-1].request.pose.y) == (4.0, 2.0)

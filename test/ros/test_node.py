@@ -110,6 +110,22 @@ def test_newest_map_wins_while_a_prediction_runs(bench: Bench, predictor: FakePr
     assert len(predictor.asked) == 2
 
 
+def test_the_distance_maps_scale_follows_its_parameter_at_once(
+    bench: Bench, predictor: FakePredictor
+) -> None:
+    robot = Robot(bench)
+    shown = robot.hear("floorgent/distance_map", OccupancyGrid)
+    node = started(bench, predictor, republish_period=0.0)
+    robot.connected()
+    robot.poses.publish(pose_message())
+    robot.maps.publish(map_message())
+    bench.until(lambda: shown, "a distance map")
+    node.set_parameters([rclpy.Parameter("distance_map_max_m", value=10.0)])
+    bench.until(lambda: len(shown) == 2, "the same in the other scale")
+    assert sum(cell == 99 for cell in shown[1].data) > sum(cell == 99 for cell in shown[0].data)
+    assert len(predictor.asked) == 1
+
+
 @pytest.mark.parametrize("qos", [VOLATILE, qos_profile_sensor_data], ids=["volatile", "best effort"])
 def test_volatile_map_publisher_is_heard_and_the_topic_named(
     bench: Bench, predictor: FakePredictor, capfd: pytest.CaptureFixture[str], qos: QoSProfile

@@ -207,3 +207,17 @@ def test_a_call_that_waits_when_the_node_is_disabled_is_answered(asked: Asked) -
     asked.bench.until(waiting.done, "the answer")
     assert "not active" in waiting.result().message
     asked.predictor.go.set()
+
+
+def test_what_keeps_the_first_prediction_from_coming_is_said(asked: Asked) -> None:
+    asked.robot.maps.publish(map_message())
+    asked.robot.poses.publish(pose_message(frame="odom"))
+    asked.bench.until(lambda: asked.node.pipeline.maps.latest, "the map")
+    asked.bench.until(lambda: not asked.node.pipeline.poses.missing(), "the pose")
+    assert (
+        "in frame 'odom', the map in 'map'" in asked.call("get_distances", pairs([(0, 0)], [(1, 1)])).message
+    )
+    asked.predictor.error = ValueError("math domain error")
+    asked.robot.poses.publish(pose_message())
+    asked.bench.until(lambda: asked.node.pipeline.tally.failing, "the failure")
+    assert "math domain error" in asked.call("get_distances", pairs([(0, 0)], [(1, 1)])).message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -68,6 +69,15 @@ def test_frames_hold_what_came_in():
     assert header["counts"] == [2, 0, 1]
     assert np.frombuffer(values, np.float32).tolist() == [1.0] * 8 + [3.0] * 4
     assert newest(state, "robot")[0] == {"kind": "robot", "x": 1.0, "y": 2.0, "yaw": 0.5}
+
+
+def test_a_page_that_opens_late_learns_how_old_the_distances_are():
+    state, before = State(), time.time()
+    state.on_prediction(grid_message())
+    after = time.time()
+    time.sleep(0.01)
+    header, _ = newest(state, "prediction")
+    assert before <= header["heard"] <= after
 
 
 def test_only_what_is_newer_is_sent_again():

@@ -40,7 +40,7 @@ const take = {
   prediction(header, buffer, start) {
     const distance = new Float32Array(buffer, start), end = scaleEnd(distance);
     state.prediction = { header, picture: distancePicture(header, distance, end) };
-    heardAt = performance.now();
+    heardAt = performance.now() - Math.max(0, Date.now() - 1000 * header.heard);
     element("latency").textContent = `${header.latency_s.toFixed(2)} s`;
     element("completions").textContent = `${header.completions}, seed ${header.seed}`;
     element("far").textContent = `${end} m`;
