@@ -61,9 +61,12 @@ def open_doors(
     detour_m: a way through a wall counts as this much longer, so that only detours above it are spared. Walls
     are cut, never moved or added; with no wall in the way they are returned as they are.
     """
-    opened = door_cells(ways, rasterise_metres(walls, window), detour_m)
+    predicted = rasterise_metres(walls, window)
+    opened = door_cells(ways, predicted, detour_m)
     if not opened.any():
         return walls
+    # A slanted wall passes through more cells than those that it is drawn in: beside a door they belong to it.
+    opened |= ~predicted & dilate(opened, CELL_M)
     ends = window.to_cell(np.asarray(walls, np.float64)) + ROUNDING_CELLS
     return window.to_frame(_cut(ends, opened) - ROUNDING_CELLS).astype(np.float32)
 
