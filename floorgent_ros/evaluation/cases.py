@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floorgent_ros.config import PredictorSettings
-from floorgent_ros.geometry.distance import dilate, distance_field
+from floorgent_ros.geometry.distance import dilate, distance_fields
 from floorgent_ros.geometry.grid import OccupancyMap, Window
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.plans.plan import Plan, turned
@@ -66,14 +66,14 @@ def cases(
 
 def true_distance(plan: Plan, viewpoint: tuple[float, float]) -> NDArray[np.float64]:
     """Distances (256, 256), m, with every wall and window of the plan known."""
-    return distance_field(_true_blocked(plan, viewpoint))
+    return _from_start(_true_blocked(plan, viewpoint))
 
 
 def _case(
     kind: str, floor: FloorFile, plan: Plan, grid: OccupancyMap, viewpoint: tuple[float, float]
 ) -> Case:
     blocked = _true_blocked(plan, viewpoint)
-    truth = distance_field(blocked)
+    truth = _from_start(blocked)
     indoor = plan.indoor(Window(viewpoint).to_cell, truth.shape)
     reached = np.isfinite(truth)
     return Case(
@@ -87,6 +87,11 @@ def _case(
         segments=plan.segments,
         shut=indoor & ~reached & ~blocked,
     )
+
+
+def _from_start(blocked: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Distances from where a prediction's search would begin, too: beside a viewpoint in a blocked cell."""
+    return distance_fields(blocked[None])[0]
 
 
 def _true_blocked(plan: Plan, viewpoint: tuple[float, float]) -> NDArray[np.bool_]:

@@ -36,7 +36,7 @@ from floorgent_ros.evaluation.reliability import Claims, reliability, reliabilit
 from floorgent_ros.evaluation.turns import sweep, turn_table
 from floorgent_ros.geometry.grid import UNKNOWN, Window, crop
 from floorgent_ros.geometry.raster import rasterise_metres
-from floorgent_ros.plans.split import FloorFile, floors
+from floorgent_ros.plans.split import FloorFile, floors, training_floors
 from floorgent_ros.plots import save
 from floorgent_ros.predictor import DistanceField, DistancePredictor
 
@@ -249,7 +249,7 @@ def main_from_cli(args: argparse.Namespace) -> int:
     if len(args.turn) > 1:
         report, shown = sweep(lambda degrees: at(degrees, []), args.turn), turn_table
     else:
-        report, shown = at(args.turn[0], floors(data, "train") if indexed else []), table
+        report, shown = at(args.turn[0], training_floors(data)), table
     report["split"] = split
     if args.reliability:
         save(reliability_figure(report["reliability"]), args.reliability)

@@ -15,6 +15,7 @@ from floorgent_ros.evaluation import neighbours
 from floorgent_ros.evaluation.scoring import TOP, Chosen, Tally, checkpoint, choose, load, scored
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.network import SequenceNet
+from floorgent_ros.plans.split import training_floors
 
 KNOWN_WINDOWS, ASKED_WINDOWS = 300_000, 2_000  # of the nearest neighbours; all would take days
 
@@ -98,7 +99,7 @@ def evaluate(
         measured = None
         if row.name == "uniform":
             measured = uniform(sum(6 * len(levels) + 1 for levels in samples))
-        elif row.name == "neighbours" and (data / "index.json").is_file():
+        elif row.name == "neighbours" and training_floors(data):
             measured = nearest_neighbours(choose(data, "train", 0), samples)
         elif path is not None:
             measured = measure(load(path, device), samples, row.title)

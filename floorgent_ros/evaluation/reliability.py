@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,26 +82,23 @@ def reliability_figure(found: dict[str, dict[str, Any]]) -> Figure:
     """`reliability` of each kind side by side: reach on the left, spread on the right."""
     figure = new_figure(10.0, 4.4)
     left, right = figure.subplots(1, 2)
+    lows = list(SPREAD_EDGES_M[:-1])
     left.plot([0, 1], [0, 1], color="0.6", linestyle=":", label="as claimed")
     for colour, (kind, bins) in zip(("C0", "C1", "C2"), found.items(), strict=False):
         reach, spread = bins["reach"], bins["spread"]
         left.plot(
             [b["probability"] for b in reach], [b["reachable"] for b in reach], "o-", color=colour, label=kind
         )
+        places = [lows.index(b["low_m"]) for b in spread]  # an empty bin leaves its place empty
+        right.plot(places, [b["mean_error_m"] for b in spread], "o-", color=colour, label=f"{kind}, mean")
         right.plot(
-            range(len(spread)), [b["mean_error_m"] for b in spread], "o-", color=colour, label=f"{kind}, mean"
-        )
-        right.plot(
-            range(len(spread)),
+            places,
             [b["median_error_m"] for b in spread],
             "x:",
             color=colour,
             label=f"{kind}, median",
         )
-        labels = [
-            f"{b['low_m']:g}–{b['high_m']:g}" if b["high_m"] < 1e9 else f"> {b['low_m']:g}" for b in spread
-        ]
-        right.set_xticks(range(len(spread)), labels)
+    right.set_xticks(range(len(lows)), [_bin_name(*edges) for edges in pairwise(SPREAD_EDGES_M)])
     left.set(xlabel="reach probability", ylabel="share that can be reached", title="Reach")
     right.set(xlabel="spread [m]", ylabel="error of the distance [m]", title="Spread")
     for axes in (left, right):
@@ -108,3 +106,7 @@ def reliability_figure(found: dict[str, dict[str, Any]]) -> Figure:
         axes.grid(alpha=0.3)
     figure.tight_layout()
     return figure
+
+
+def _bin_name(low_m: float, high_m: float) -> str:
+    return f"{low_m:g}–{high_m:g}" if high_m < 1e9 else f"> {low_m:g}"

@@ -65,7 +65,7 @@ def open_doors(
     opened = door_cells(ways, predicted, detour_m)
     if not opened.any():
         return walls
-    # A slanted wall passes through more cells than those that it is drawn in: beside a door they belong to it.
+    # A slanted wall passes through more cells than it is drawn in; those beside a door belong to it.
     opened |= ~predicted & dilate(opened, CELL_M)
     ends = window.to_cell(np.asarray(walls, np.float64)) + ROUNDING_CELLS
     return window.to_frame(_cut(ends, opened) - ROUNDING_CELLS).astype(np.float32)

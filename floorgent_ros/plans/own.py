@@ -5,7 +5,8 @@
      "windows": [[[8, 3], [8, 6]]],                       optional, the same; they count as walls
      "spaces":  [[[0, 0], [8, 0], [8, 6], [0, 6]]]}       polygons of rooms, corridors: where a robot can be
 
-Floors of one building share its name, so that they never fall into two splits.
+Floors of one building share its name. Which split a floor is in says the folder's ``index.json``, if there
+is one, by the building's name there.
 """
 
 from __future__ import annotations

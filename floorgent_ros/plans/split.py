@@ -79,6 +79,13 @@ def floors(data: Path | str, split: str = ALL) -> list[FloorFile]:
     return chosen
 
 
+def training_floors(data: Path | str) -> list[FloorFile]:
+    """The floors that an index calls train, for what evaluation fits there; without any, none."""
+    data = Path(data)
+    indexed = _indexed(data) if (data / "index.json").is_file() else []
+    return [floor for floor in indexed if floor.split == "train"]
+
+
 def _indexed(data: Path) -> list[FloorFile]:
     index = data / "index.json"
     try:

@@ -101,7 +101,7 @@ def prepare(
             tuple(floors[i] for i in part),
             seed * 1_000_003 + index * _CHUNK,
             horizon_m,
-            spares=tuple(floors[(part[-1] + step) % len(floors)] for step in (1, 2)),
+            spares=(*floors[part[-1] + 1 :], *floors[: part[0]]),
         )
         for index, part in enumerate(parts)
     ]
@@ -147,7 +147,7 @@ def _draw_one(
         except FloorgentError as error:
             sites[floor.path] = None
             tqdm.write(f"left out: {error}")
-    raise PlanError(f"{floors[0].path}: no viewpoint on this floor nor on the ones beside it")
+    raise PlanError(f"{floors[0].path}: no viewpoint on this floor nor on any other")
 
 
 class SampleFolder:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from floorgent_ros.errors import FloorgentError, PlanError
-from floorgent_ros.geometry.canonical import SequenceFrame, canonical_segments
+from floorgent_ros.geometry.canonical import GRID_M, SequenceFrame, canonical_segments
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.plans.viewpoints import viewpoints
 
@@ -56,6 +56,9 @@ def draw_floor(task: _Task) -> FloorSamples:
     except FloorgentError as error:
         return FloorSamples(np.zeros((0, 2)), [], str(error))
     segments = canonical_segments(plan.segments)
+    if len(segments) == 0:
+        reason = f"{task.floor.path}: no wall is left once it is rounded to {GRID_M:g} m; is its scale right?"
+        return FloorSamples(np.zeros((0, 2)), [], reason)
     name = f"{task.floor.building}/{task.floor.path.name}"
     rng = np.random.default_rng((task.seed, zlib.crc32(name.encode())))
     points = viewpoints(plan, segments, rng)

@@ -17,12 +17,31 @@ from floorgent_ros.errors import CheckpointError
 
 @dataclass
 class Progress:
-    """Counters of a run; history holds [seconds, training bits, validation bits] a row."""
+    """Counters of a run; history holds [seconds, training bits, validation bits] a row.
+
+    validated: seconds at the last validation.
+    """
 
     step: int = 0
     seconds: float = 0.0
+    validated: float = 0.0
     best_bits: float = float("inf")
     history: list[list[float]] = field(default_factory=list)
+
+
+def random_state(device: torch.device) -> Tensor:
+    """State of the random numbers of this process, of a GPU's too where it computes on one, uint8."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return torch.cat(states)
+
+
+def _restore_random(state: Tensor, device: torch.device) -> None:
+    size = len(torch.get_rng_state())
+    torch.set_rng_state(state[:size])
+    if device.type == "cuda" and len(state) > size:
+        torch.cuda.set_rng_state(state[size:], device)
 
 
 def save_state(
@@ -71,11 +90,10 @@ def load_state(
         average.update({k: v.to(average[k].device) for k, v in _part(tensors, "average.").items()})
         for name, parameter in network.named_parameters():
             kept = _part(tensors, f"optimiser.{name}.")
-            optimiser.state[parameter] = {
-                key: value if key == "step" else value.to(parameter.device) for key, value in kept.items()
-            }
+            # the step, too: the fused optimiser counts where the parameters are
+            optimiser.state[parameter] = {key: value.to(parameter.device) for key, value in kept.items()}
         if f"random.{rank}" in tensors:
-            torch.set_rng_state(tensors[f"random.{rank}"])
+            _restore_random(tensors[f"random.{rank}"], next(network.parameters()).device)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(

@@ -20,7 +20,7 @@ from floorgent_ros.model.checkpoint import Config, build, save_checkpoint
 from floorgent_ros.training.configuration import read_config
 from floorgent_ros.training.curves import Curves
 from floorgent_ros.training.processes import Processes
-from floorgent_ros.training.state import Progress, load_state, save_state
+from floorgent_ros.training.state import Progress, load_state, random_state, save_state
 from floorgent_ros.training.tasks import task_of
 
 _LOWEST_RATE = 0.02  # of the peak, at the end of the schedule
@@ -90,7 +90,7 @@ class Trainer:
             desc="training",
             disable=not self.processes.first,
         )
-        saved = validated = progress.seconds
+        saved = progress.seconds
         bits = math.nan
         while progress.seconds < total and not self._exhausted:
             begun = time.monotonic()
@@ -101,14 +101,14 @@ class Trainer:
             bar.set_postfix(
                 step=progress.step, bits=f"{bits:.2f}", val=f"{progress.best_bits:.2f}", refresh=False
             )
-            if progress.seconds - validated >= settings.val_minutes * 60:
-                validated = progress.seconds
+            if progress.seconds - progress.validated >= settings.val_minutes * 60:
                 self._validate(bits)
+                saved = -math.inf  # `best` and what is known of it must not part
             if progress.seconds - saved >= settings.checkpoint_minutes * 60:
                 saved = progress.seconds
                 self._save()
         bar.close()
-        if validated < progress.seconds:
+        if progress.validated < progress.seconds:
             self._validate(bits)
         self._save()
         return progress
@@ -197,6 +197,7 @@ class Trainer:
     def _validate(self, training_bits: float) -> None:
         bits = self.evaluate()
         progress = self.progress
+        progress.validated = progress.seconds
         progress.history.append([round(progress.seconds), training_bits, bits])
         if self.processes.first:
             minutes = progress.seconds / 60
@@ -212,11 +213,13 @@ class Trainer:
             return
         self.curves.losses(self.progress.step, self.task.unit, training_bits, bits, self._rate())
         with self._averaged():
-            self.curves.sequences(self.progress.step, self.network, self.task.val[-1])
+            batch = self.task.val[-1].to(self.processes.device)
+            self.curves.sequences(self.progress.step, self.network, batch)
 
     def _save(self) -> None:
-        random_states = self.processes.gathered(torch.get_rng_state())
-        self._write("last", self.progress.best_bits)
+        random_states = self.processes.gathered(random_state(self.processes.device))
+        history = self.progress.history
+        self._write("last", history[-1][-1] if history else math.inf)
         if self.processes.first:
             save_state(
                 self.state_path, self.network, self.average, self.optimiser, self.progress, random_states

@@ -77,6 +77,12 @@ def test_truth_knows_every_wall_of_the_plan(floor):
     assert np.isinf(truth[row, np.floor(Window(viewpoint).to_cell((18.0, 0.0)))[0].astype(int)])  # outdoors
 
 
+def test_truth_begins_beside_a_viewpoint_that_inflation_blocks(floor):
+    truth = true_distance(floor.read(), (0.25, 2.0))  # a quarter of a metre off the left wall
+    assert np.isinf(truth[128, 128]) or truth[128, 128] < 1.0
+    assert np.isfinite(truth).sum() * (40 / 256) ** 2 > 60
+
+
 def test_what_the_robot_saw_agrees_with_the_plan(drawn, floor):
     site = Site.of(floor.read())
     for case in drawn:

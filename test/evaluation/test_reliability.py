@@ -59,3 +59,21 @@ def test_the_picture_shows_both_kinds():
     drawn = pixels(reliability_figure(found))
     assert drawn.shape[2] == 3
     assert len(np.unique(drawn.reshape(-1, 3), axis=0)) > 20
+
+
+def test_a_bin_stands_at_its_place_whether_or_not_others_are_empty():
+    def bins(*edges):
+        return [
+            {"low_m": low, "high_m": high, "mean_error_m": low, "median_error_m": low, "cells": 1}
+            for low, high in edges
+        ]
+
+    found = {
+        "scan": {"reach": [], "spread": bins((0.0, 0.1), (2.0, 4.0))},
+        "walk": {"reach": [], "spread": bins((16.0, np.inf))},
+    }
+    right = reliability_figure(found).axes[1]
+    labels = [label.get_text() for label in right.get_xticklabels()]
+    drawn = {line.get_label(): [labels[int(x)] for x in line.get_xdata()] for line in right.lines}
+    assert drawn["scan, mean"] == ["0–0.1", "2–4"]
+    assert drawn["walk, mean"] == ["> 16"]

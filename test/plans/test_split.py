@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from floorgent_ros.errors import PlanError
-from floorgent_ros.plans.split import floors
+from floorgent_ros.plans.split import floors, training_floors
 
 PLAN = (
     '<floor BuildingName="{building}"><Scale PixelDistance="1" RealDistance="1"/><space><contour>'
@@ -103,6 +103,15 @@ def test_a_split_without_floors_is_refused(tmp_path):
     assert_refused(tmp_path, "test", "'test'")
     write(tmp_path, [])
     assert_refused(tmp_path, "all", "no floor plan")
+
+
+def test_training_floors_are_those_of_the_index_and_none_without(tmp_path):
+    write(tmp_path, INDEX)
+    assert training_floors(tmp_path) == floors(tmp_path, "train")
+    (tmp_path / "index.json").unlink()
+    assert training_floors(tmp_path) == []
+    write(tmp_path, [entry for entry in INDEX if entry["split"] != "train"])
+    assert training_floors(tmp_path) == []
 
 
 BAD_INDEX = {

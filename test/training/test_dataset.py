@@ -247,6 +247,17 @@ def test_a_floor_without_a_viewpoint_is_replaced_by_its_neighbour(tmp_path, floo
 
 
 @pytest.mark.usefixtures("_workers_are_threads")
+def test_a_building_without_viewpoints_does_not_end_the_drawing(tmp_path, floor, monkeypatch):
+    monkeypatch.setattr(dataset, "_CHUNK", 1)
+    sheds = [
+        FloorFile(write_plan(tmp_path / "shed" / f"{level}.xml", rooms=1, depth_m=1.0), "shed", "train")
+        for level in range(4)
+    ]
+    prepare(tmp_path / "samples", [*sheds, floor], 5, 20.0, seed=1, workers=1)
+    assert len(SampleFolder(tmp_path / "samples")) == 5
+
+
+@pytest.mark.usefixtures("_workers_are_threads")
 def test_a_failure_leaves_no_folder_behind(tmp_path, hopeless):
     with pytest.raises(PlanError, match="no viewpoint on this floor"):
         prepare(tmp_path / "samples", [hopeless], 3, 20.0, seed=1, workers=1)

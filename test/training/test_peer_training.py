@@ -77,7 +77,7 @@ def test_a_small_peer_learns_samples_by_heart_and_goes_on_where_it_stopped(out, 
         trainer.progress.step += 1
     learned = trainer.evaluate()
     assert learned < 0.6 * before
-    trainer.progress.best_bits = learned
+    trainer.progress.history.append([1, learned, learned])
     trainer._save()
 
     again = Trainer(out, CONFIG, SETTINGS, out)

@@ -83,6 +83,17 @@ def test_a_bad_floor_is_named_and_the_rest_goes_on(data, tmp_path, capsys):
     assert "b0/floor.xml" in written
 
 
+def test_a_floor_of_a_wrong_scale_is_named_and_the_rest_goes_on(data, tmp_path, capsys):
+    index = [
+        {"file": f"b{number}/floor.xml", "building": f"b{number}", "split": "val", "scale_correction": scale}
+        for number, scale in enumerate((0.001, 1.0))
+    ]
+    (data / "index.json").write_text(json.dumps(index))
+    found = sequences(floors(data), FRAME, seed=1, root=tmp_path / "cache")
+    assert set(found.floor) == {1}
+    assert "is its scale right?" in "".join(capsys.readouterr())
+
+
 def test_no_usable_floor_is_an_error_that_leaves_nothing(data, tmp_path):
     for path in data.rglob("*.xml"):
         path.write_text("<floor/>")

@@ -57,7 +57,7 @@ def test_everything_comes_back_exactly_and_the_run_goes_on_as_if_never_stopped(p
     run = Run(1)
     for number in range(3):
         run.step(number)
-    progress = Progress(3, 12.3456789, 5.4321, [[4.0, 9.5, 8.25], [8.0, 7.5, float("inf")]])
+    progress = Progress(3, 12.3456789, 8.0, 5.4321, [[4.0, 9.5, 8.25], [8.0, 7.5, float("inf")]])
     run.save(path, progress)
     saved = [tensor.clone() for tensor in run.everything()]
     run.step(3)
@@ -75,7 +75,7 @@ def test_a_run_that_has_not_begun_comes_back(path):
     run = Run(1)
     run.save(path)
     other = Run(2)
-    assert other.load(path) == Progress(0, 0.0, float("inf"), [])
+    assert other.load(path) == Progress(0, 0.0, 0.0, float("inf"), [])
     assert equal(list(other.network.state_dict().values()), list(run.network.state_dict().values()))
 
 

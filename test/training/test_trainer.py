@@ -272,6 +272,31 @@ def test_the_best_checkpoint_stays_when_a_later_one_is_worse(tmp_path, clock, mo
     assert trainer.progress.best_bits == 7.0
 
 
+def test_what_is_best_and_when_it_was_judged_survive_a_kill(tmp_path, clock, monkeypatch):
+    settings = TrainingSettings(
+        **(
+            vars(SETTINGS)
+            | {"minutes": minutes_of(6), "val_minutes": minutes_of(2), "checkpoint_minutes": 10.0}
+        )
+    )
+    trainer = write_run(tmp_path, settings=settings)
+    monkeypatch.setattr(trainer, "evaluate", lambda: 7.0)
+    clock.on_step = stop_before(3)
+    with pytest.raises(StoppedError):
+        trainer.run()
+    again = write_run(tmp_path, settings=settings)
+    again.resume()
+    assert again.progress.best_bits == 7.0
+    assert again.progress.validated == again.progress.seconds == pytest.approx(2 * STEP_S)
+    judged = []
+    monkeypatch.setattr(again, "evaluate", lambda: judged.append(again.progress.step) or 8.0)
+    clock.looks, clock.on_step = 2 * 2, stop_before(None)
+    again.run()
+    assert judged == [4, 6]
+    _, notes = load_checkpoint(tmp_path / "last.safetensors")
+    assert notes["val_bits_per_wall"] == "8.000"  # of these weights, not of the best
+
+
 def test_checkpoints_hold_the_averaged_weights_and_say_where_they_come_from(tmp_path, clock):
     trainer = write_run(tmp_path)
     trainer.run()
