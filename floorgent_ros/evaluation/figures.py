@@ -27,12 +27,17 @@ SHOWN_M = 10.5  # half side of what figures of walls show
 def samples(data: Path, split: str, out: Path, checkpoints: Path | None = None, seed: int = 0) -> Path | None:
     """Figure 1: novel plans, completed prompts and images; rows without a checkpoint are left out.
 
-    Below the paper's rows novel plans and prompts again, by the decoder of one step a segment.
+    Below the paper's rows the same again, by the decoder of one step a segment.
     """
     rows: list[tuple[str, list[tuple[Segments, Segments | None]]]] = []
-    plain, images, steps = (checkpoint(name, checkpoints) for name in ("floorgent", "images", "segments"))
-    kinds = [(plain, "novel", ""), (plain, "prompt", ""), (images, "image", "")]
-    kinds += [(steps, "novel", ", by segment"), (steps, "prompt", ", by segment")]
+    kinds = [
+        (checkpoint(name, checkpoints), title, by)
+        for plain, images, by in (
+            ("floorgent", "images", ""),
+            ("segments", "segments_images", ", by segment"),
+        )
+        for name, title in ((plain, "novel"), (plain, "prompt"), (images, "image"))
+    ]
     known = [levels for levels in choose(data, split, 4 * COLUMNS) if len(levels) > OBSERVED][:COLUMNS]
     for path, title, by in kinds:
         if path is None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from floorgent_ros.geometry.raster import rasterise
 from floorgent_ros.model.paper.config import SEGMENTS, SequenceConfig
-from floorgent_ros.model.paper.coverage import SHARES, Coverage, View, cells_of
+from floorgent_ros.model.paper.corners import distance
+from floorgent_ros.model.paper.coverage import SHARES, SLIPPING, Coverage, View, cells_of, slipped
 
 SIZE, LEVELS = 16, 32
 level = st.integers(0, LEVELS - 1)
@@ -58,8 +59,12 @@ def test_coverage_knows_the_first_segment_over_each_cell(segments, data):
     shown = data.draw(st.lists(st.sampled_from(segments), min_size=1))
     coverage = view_of(shown, segments).coverage
     image = raster(shown)
+    axis = (np.arange(SIZE) + 0.5) * (LEVELS / SIZE) - LEVELS / 2
+    radii = np.hypot(axis, axis[:, None])
     for number in range(len(segments) + 1):
         to_come = image & ~raster(segments[:number])
+        for last in distance(torch.tensor(segments), LEVELS)[:number].tolist():  # they come nearest first
+            to_come &= radii + math.sqrt(2) * LEVELS / SIZE >= last - 1e-4
         assert ((coverage.first[0].numpy() >= number) == to_come).all()
         beside = np.zeros_like(image)
         for y, x in np.argwhere(to_come):
@@ -93,14 +98,16 @@ def test_columns_give_the_nearest_cell_beside_what_is_to_come(segments):
             assert found[number, x] == pytest.approx(expected, rel=1e-6)
 
 
+V, H = (20, 4, 20, 12), (4, 4, 20, 4)  # they meet; V is the nearer one
+
+
 def test_a_view_is_over_when_all_that_is_shown_is_drawn():
-    shown = [(4, 4, 20, 4), (20, 4, 20, 12)]
     numbers = torch.arange(3)
-    assert View(view_of(shown, shown).coverage, numbers).over.tolist() == [[False, False, True]]
+    assert View(view_of([V, H], [V, H]).coverage, numbers).over.tolist() == [[False, False, True]]
 
 
 def test_ends_straight_parts_and_corners_are_told_apart():
-    view = view_of([(4, 4, 20, 4), (20, 4, 20, 12)], [])
+    view = view_of([V, H], [])
     points = torch.tensor([[[[4, 4], [12, 4], [20, 4], [20, 12], [0, 0], [4, 6]]]])
     kinds = view.cells(points).flatten().tolist()
     to_come = {name: 2 + 3 * pattern + 2 for pattern, name in enumerate(("end", "straight", "corner"))}
@@ -108,32 +115,44 @@ def test_ends_straight_parts_and_corners_are_told_apart():
 
 
 def test_a_drawn_cell_is_drawn_or_beside_what_is_to_come():
-    view = view_of([(4, 4, 20, 4), (20, 4, 20, 12)], [(4, 4, 20, 4)])
+    view = view_of([V, H], [V])
     kinds = view.cells(torch.tensor([[[[4, 4], [12, 4], [20, 4], [20, 12]]]])).flatten().tolist()
-    assert kinds == [2, 2 + 3, 2 + 6 + 1, 2 + 2]
+    assert kinds == [2 + 2, 2 + 3 + 2, 2 + 6 + 1, 2]
 
 
 def test_shares_of_a_way_count_what_is_to_come_beyond_its_first_cell():
-    shown = [(4, 4, 20, 4), (20, 4, 20, 12)]
-    view = view_of(shown, shown[:1])
-    ways = [(20, 4, 20, 12), (20, 4, 20, 16), (20, 4, 20, 28), (20, 4, 4, 4), (20, 4, 21, 5)]
+    view = view_of([V, H], [V])
+    ways = [(20, 4, 4, 4), (20, 4, 0, 4), (28, 4, 16, 4), (20, 4, 28, 4), (20, 4, 21, 5)]
     shares = view.shares(torch.tensor([[ways]])).flatten().tolist()
     assert shares == [4, 3, 2, 1, 0]
     assert max(shares) == SHARES - 1
 
 
 def test_around_an_end_the_walls_to_come_are_seen():
-    shown = [(4, 4, 20, 4), (20, 4, 20, 12)]
-    at_corner = view_of(shown, shown[:1]).around(torch.tensor([[[20, 4]]]))
-    assert at_corner.flatten().nonzero().flatten().tolist() == [4]  # above it
+    at_corner = view_of([V, H], [V]).around(torch.tensor([[[20, 4]]]))
+    assert at_corner.flatten().nonzero().flatten().tolist() == [1]  # to the left of it
     at_rim = view_of([(0, 0, 0, 12)], []).around(torch.tensor([[[0, 0]]]))
     assert at_rim.flatten().nonzero().flatten().tolist() == [4]
 
 
 def test_runs_lead_to_the_next_end_or_corner_of_what_is_to_come():
-    shown = [(4, 4, 20, 4), (20, 4, 20, 12), (20, 4, 28, 4)]
+    shown = [V, H, (20, 4, 28, 4)]
     runs = view_of(shown, []).runs(torch.tensor([[[12, 4]]]))
     assert runs.flatten().tolist() == [4, 4, 0, 0]  # cells are two levels wide
-    runs = view_of(shown, shown[:1]).runs(torch.tensor([[[20, 4]]]))
-    assert runs.flatten().tolist() == [4, 0, 4, 0]
+    runs = view_of(shown, [V]).runs(torch.tensor([[[20, 4]]]))
+    assert runs.flatten().tolist() == [4, 8, 0, 0]
     assert view_of(shown, shown).runs(torch.tensor([[[20, 4]]])).flatten().tolist() == [0, 0, 0, 0]
+
+
+def test_a_segment_drawn_off_leaves_nothing_to_come_that_is_nearer_than_the_last_one():
+    off, far = (22, 4, 22, 12), (0, 0, 28, 0)
+    assert not view_of([V], [off]).over.item()
+    assert view_of([V], [off, far]).over.item()
+
+
+def test_some_segments_slip_by_a_cell_at_most_and_stay_within_the_image():
+    torch.manual_seed(0)
+    segments = torch.randint(0, LEVELS, (4, 500, 4))
+    moved = (slipped(segments, LEVELS, SIZE) - segments).abs()
+    assert int(moved.max()) == LEVELS // SIZE
+    assert float((moved > 0).any(-1).float().mean()) == pytest.approx(SLIPPING * 8 / 9, abs=0.03)

@@ -12,13 +12,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from floorgent_ros.model.paper.config import SequenceConfig
-from floorgent_ros.model.paper.corners import radius
+from floorgent_ros.model.paper.corners import distance, radius
 
 NEVER = 1e6  # the number of a segment that no sequence reaches
 PATTERNS = 3  # of a wall's cell: an end, straight on, a corner
 STRAIGHT = 1
 CELLS = 2 + 3 * PATTERNS  # not a wall, the same beside one to come; of each pattern: drawn, beside, to come
 SHARES = 5  # of a way's cells that are to come: there are none, 0, less than half, less than all, all
+SLIPPING = 0.15  # of the segments in training are taken to be drawn this much off:
+SLIP_CELLS = 1
 RUN = 40  # cells that are counted in a direction
 BESIDE = ((1, 0), (-1, 0), (0, 1), (0, -1))
 AROUND = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
@@ -29,8 +31,11 @@ class Coverage:
     """Images (B, C, C) of segments on `levels` levels, and the sequences that redraw them.
 
     pattern int64: `PATTERNS`, of the cells of walls. first float: the number of the first segment that covers
-    a cell, `NEVER` where none does; −1 without wall. near: the largest `first` of a cell and its eight
-    neighbours. longest: cells of the longest segment.
+    a cell or lies beyond it, `NEVER` where none does; −1 without wall. near: the largest `first` of a cell
+    and its eight neighbours. longest: cells of the longest segment.
+
+    Segments come nearest first, so what is nearer than the last one is not to come: a segment that was drawn
+    a little off leaves no crumbs behind at which the next ones would have to begin.
     """
 
     pattern: Tensor
@@ -49,13 +54,28 @@ class Coverage:
     def added(self, segments: Tensor, number: int) -> Coverage:
         """With (B, k, 4) levels of segments number `number` and after drawn over them."""
         index, valid = cells_of(segments, self.levels, self.size, self.longest)
-        numbers = torch.arange(
-            number, number + segments.shape[1], device=index.device, dtype=self.first.dtype
-        )
-        numbers = torch.where(valid, numbers[:, None], NEVER)
-        first = self.first.flatten(1).scatter_reduce(1, index.flatten(1), numbers.flatten(1), "amin")
-        first = first.view_as(self.first)
+        count, device = segments.shape[1], segments.device
+        numbers = torch.arange(number, number + count, device=device, dtype=self.first.dtype)
+        covering = torch.where(valid, numbers[:, None], NEVER)
+        first = self.first.flatten(1).scatter_reduce(1, index.flatten(1), covering.flatten(1), "amin")
+        first = torch.minimum(first.view_as(self.first), self._passed(segments, numbers))
         return Coverage(self.pattern, first, _near(first), self.levels, self.longest)
+
+    def _passed(self, segments: Tensor, numbers: Tensor) -> Tensor:
+        """(B, C, C) number of the first of (B, k, 4) segments beyond a cell; `NEVER` where there is none."""
+        if segments.shape[1] == 0:
+            return torch.full_like(self.first, NEVER)
+        reached = distance(segments, self.levels).cummax(1).values
+        slack = math.sqrt(2) * self.levels / self.size  # a segment's own cells are nearer by this at most
+        beyond = (self.radii + slack).flatten().expand(len(segments), -1).contiguous()
+        place = torch.searchsorted(reached, beyond, right=True).view_as(self.first)
+        return torch.cat([numbers, numbers.new_tensor([NEVER])])[place]
+
+    @property
+    def radii(self) -> Tensor:
+        """(C, C) distance of the cells' centres from the viewpoint, levels."""
+        axis = (torch.arange(self.size, device=self.first.device) + 0.5) * (self.levels / self.size) - 0.5
+        return radius(torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1), self.levels)
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> Coverage:
         """Of other sequences, which `change` takes from tensors (B, …)."""
@@ -89,9 +109,7 @@ class View:
         """
         near, size = self.coverage.near, self.coverage.size
         last = int(self.numbers[-1]) + 1
-        axis = (torch.arange(size, device=near.device) + 0.5) * (self.coverage.levels / size) - 0.5
-        far = radius(torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1), self.coverage.levels)
-        far = torch.where(self.coverage.first >= 0, far, torch.inf)  # (B, rows, columns)
+        far = torch.where(self.coverage.first >= 0, self.coverage.radii, torch.inf)  # (B, rows, columns)
         least = near.new_full((len(near), size, last + 1), torch.inf)
         slot = near.clamp(0, last).long().transpose(1, 2)
         least = least.scatter_reduce(2, slot, far.transpose(1, 2), "amin")
@@ -183,6 +201,20 @@ def cells_of(segments: Tensor, levels: int, size: int, longest: int) -> tuple[Te
 def _at(values: Tensor, index: Tensor) -> Tensor:
     """(B, C, C) at cells (B, …)."""
     return values.flatten(1).gather(1, index.flatten(1)).view(index.shape)
+
+
+def slipped(segments: Tensor, levels: int, size: int) -> Tensor:
+    """(B, k, 4) levels of which some are shifted by a cell, at random.
+
+    What is drawn is now and then a cell off, and what it should have covered then stays to come. A network
+    that has seen whole coverage alone goes on to draw at such crumbs for ever.
+    """
+    shape, device = segments.shape[:2], segments.device
+    far = SLIP_CELLS * levels // size
+    shift = torch.randint(-1, 2, (*shape, 2), device=device) * far
+    chosen = torch.rand(shape, device=device) < SLIPPING
+    moved = segments + (shift * chosen[..., None]).repeat(1, 1, 2)
+    return moved.clamp(0, levels - 1)
 
 
 def _near(first: Tensor) -> Tensor:

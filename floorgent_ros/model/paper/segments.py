@@ -18,7 +18,7 @@ from torch.nn import functional
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.paper.copying import Copying
 from floorgent_ros.model.paper.corners import Before, Ends, before_each, before_next, distance, farthest
-from floorgent_ros.model.paper.coverage import Coverage, View
+from floorgent_ros.model.paper.coverage import Coverage, View, slipped
 from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
 from floorgent_ros.model.paper.image import Memory, Shown, cross_of, remembered
 from floorgent_ros.model.paper.sight import Sight
@@ -111,7 +111,7 @@ class SegmentDecoder(nn.Module):
         logits = tokens.new_full((*tokens.shape, self.size), NEVER, dtype=head.dtype)
         coverage = self._coverage(shown)
         numbers = torch.arange(head.shape[1], device=head.device)
-        view = View(coverage.added(levels, 0), numbers) if coverage else None
+        view = View(self._covered(coverage, levels), numbers) if coverage else None
         logits[:, ::LENGTH, STOP] = self._stop(head, view)
         logits[:, ::LENGTH, MOVE] = 0.0
         logits[:, 3::LENGTH, LINE] = 0.0
@@ -207,6 +207,11 @@ class SegmentDecoder(nn.Module):
 
     def _coverage(self, shown: Shown | Memory | None) -> Coverage | None:
         return Coverage.of(shown.image, self.config) if shown and self.sight else None
+
+    def _covered(self, coverage: Coverage, levels: Tensor) -> Coverage:
+        if self.training:
+            levels = slipped(levels, coverage.levels, coverage.size)
+        return coverage.added(levels, 0)
 
     def _stop(self, head: Tensor, view: View | None) -> Tensor:
         """(B, n) logits of stop."""
