@@ -28,7 +28,7 @@ VARIATIONS: dict[str, dict[str, dict[str, Any]]] = {
     BASE: {},
     "256 context vectors": {"model": {"image_cells": 128}},
     "1024 context vectors": {"model": {"image_cells": 256}},
-    "no seen walls told": {"model": {"observed_segments": 0}},
+    "one seen wall told": {"model": {"observed_segments": 1}},
     "16 seen walls told": {"model": {"observed_segments": 16}},
     "width 128": {"model": {"width": 128, "feed": 256}},
     "width 256": {"model": {"width": 256, "feed": 512}},

@@ -130,6 +130,15 @@ def _check_sizes(path: Path, config: Config, tensors: int) -> None:
             raise CheckpointError(f"{path}: {name} in its configuration is more than {most}; {CURE}")
 
 
+def check_sizes(config: Config) -> None:
+    """Raise `ConfigError` for a configuration whose checkpoint nobody would load."""
+    for item in fields(config):
+        value = getattr(config, item.name)
+        for size in value if isinstance(value, tuple) else (value,):
+            if type(size) is int and not 0 < size <= MAX_SIZE:
+                raise ConfigError(f"{item.name} = {value}: a size is 1 to {MAX_SIZE}")
+
+
 def _config(path: Path, text: str) -> Config:
     try:
         values: dict[str, Any] = json.loads(text)
@@ -143,13 +152,11 @@ def _config(path: Path, text: str) -> Config:
             )
         typed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         config = kind(**typed)
+        check_sizes(config)
     except ConfigError as error:
         raise CheckpointError(f"{path}: no network has its configuration ({error}); {CURE}") from None
     except (ValueError, TypeError, AttributeError):
         raise CheckpointError(f"{path}: carries no configuration; {CURE}") from None
-    sizes = [size for value in values.values() for size in (value if isinstance(value, list) else [value])]
-    if any(type(size) is int and not 0 < size <= MAX_SIZE for size in sizes):
-        raise CheckpointError(f"{path}: a size in its configuration is not in 1 to {MAX_SIZE}; {CURE}")
     if isinstance(config, ModelConfig) and config.architecture != ModelConfig.architecture:
         raise CheckpointError(f"{path}: architecture {config.architecture!r} is not known here; {CURE}")
     return config

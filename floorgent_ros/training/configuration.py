@@ -10,7 +10,7 @@ import yaml
 
 from floorgent_ros.config import TrainingSettings
 from floorgent_ros.errors import ConfigError
-from floorgent_ros.model.checkpoint import CONFIGURATIONS, Config
+from floorgent_ros.model.checkpoint import CONFIGURATIONS, Config, check_sizes
 from floorgent_ros.model.config import ModelConfig
 
 _SECTIONS = ("model", "training")
@@ -34,7 +34,9 @@ def read_config(path: Path | None) -> tuple[Config, TrainingSettings]:
         known = ", ".join(CONFIGURATIONS)
         raise ConfigError(f"{path}: architecture {name!r} is not known; use one of {known}")
     settings = _filled(TrainingSettings(), values["training"], path)
-    return _filled(CONFIGURATIONS[name](), model, path), settings
+    config = _filled(CONFIGURATIONS[name](), model, path)
+    check_sizes(config)
+    return config, settings
 
 
 def _sections(path: Path, depth: int = 0) -> dict[str, dict[str, Any]]:

@@ -336,6 +336,8 @@ def test_configuration_file_replaces_what_it_names(tmp_path):
         ("model: {depth: 3}", "unknown setting ['depth']"),
         ("training: {batches: 3}", "unknown setting ['batches']"),
         ("training: {batch: 0}", "batch = 0"),
+        ("model: {layers: 0}", "layers = 0: a size is 1 to"),  # nobody could load what it gives
+        ("model: {encoder_widths: [8, 99999]}", "encoder_widths = (8, 99999): a size is 1 to"),
         ("model: {", "not a readable"),
         ("training: 3", "sections model and training"),
         ("training: {batch: many}", "batch = 'many'"),
