@@ -39,9 +39,21 @@ $(VENV)/package-installed: $(VENV)/requirements-installed $(PACKAGE)
 demo: setup  ## the main job for real, pictures in demo_output/; MAP=some/map.yaml: in your own map
 	@$(BIN)/floorgent demo $(if $(MAP),--map "$(MAP)") --out demo_output
 
+# What computes alone runs in two processes, what waits for other processes by itself: it minds a busy core.
 .PHONY: test
-test: lint  ## linters, types and the whole test suite once, the colcon build included
+test: compile lint  ## linters, types and the whole test suite once, the colcon build included
+ifeq ($(PYTEST_ARGS),)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore test/ros --ignore test/view
+	@$(BIN)/python -m pytest test/ros test/view
+else
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+endif
+
+.PHONY: compile
+compile: setup  ## compile now what the first predictions would compile, about two minutes after an installation
+	@for weights in floorgent unseen; do \
+	  $(BIN)/floorgent warm-up --checkpoint floorgent_ros/weights/$$weights.safetensors & pids="$$pids $$!"; \
+	done; for pid in $$pids; do wait $$pid || exit 1; done
 
 .PHONY: soak
 soak: setup  ## load, faults and kills: what the node bears, with figures (SOAK_ARGS='--maps 400 --kills 2' for a look)

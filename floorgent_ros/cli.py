@@ -50,6 +50,7 @@ def _parser() -> Parser:
     parser = Parser("floorgent", description="Predict the unseen walls around a robot and the ways there.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_predict(commands)
+    _add_warm_up(commands)
     _add_replay(commands)
     _add_view(commands)
     _add_demo(commands)
@@ -75,6 +76,17 @@ def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--png", type=Path, metavar="F.png", help="draw map, completions and distance there")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.set_defaults(command=_predict)
+
+
+def _add_warm_up(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser(
+        "warm-up",
+        help="compile now what the first start of an installation would compile",
+        description="Predict once, so that the node's first start is as quick as the next: in a container's "
+        "build, or after an update. The machine code is kept beside the sources or in the user's cache.",
+    )
+    _add_network(parser)
+    parser.set_defaults(command=_warm_up)
 
 
 def _add_replay(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -303,6 +315,12 @@ def _add_network(parser: argparse.ArgumentParser) -> None:
 
 def _predict(options: argparse.Namespace) -> int:
     from floorgent_ros.cli_predict import run
+
+    return run(options)
+
+
+def _warm_up(options: argparse.Namespace) -> int:
+    from floorgent_ros.cli_warm_up import run
 
     return run(options)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from floorgent_ros.config import PredictorSettings
-from floorgent_ros.errors import FloorgentError
 from floorgent_ros.geometry.grid import CELL_M, OccupancyMap
-from floorgent_ros.whole_file import whole_file
+from floorgent_ros.whole_file import check_file, whole_file
 
 if TYPE_CHECKING:
     from floorgent_ros.predictor import DistanceField
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Predict as the options say; raises `FloorgentError`."""
-    for path in (options.out, options.png):
-        _check_folder(path)
+    for path in filter(None, (options.out, options.png)):
+        check_file(path)
     grid = OccupancyMap.from_file(options.map)
     settings = PredictorSettings(
         seed=options.seed, completions=options.completions, wall_log_odds=options.wall_log_odds
@@ -89,16 +87,6 @@ def _draw(grid: OccupancyMap, field: DistanceField, options: argparse.Namespace)
     x, y = field.source
     title = f"{options.map.stem}: the unseen floor, predicted from ({x:.1f}, {y:.1f})"
     plots.save(plots.prediction_figure(plots.Snapshot.of(grid, field), title), options.png)
-
-
-def _check_folder(path: Path | None) -> None:
-    """Refuse before the work what could not be written after it."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise FloorgentError(f"{path}: its folder does not exist; make it first")
-    if path is not None and path.is_dir():
-        raise FloorgentError(f"{path}: is a folder; give a file name")
-    if path is not None and not os.access(path.absolute().parent, os.W_OK):
-        raise FloorgentError(f"{path}: its folder cannot be written to; give another place")
 
 
 def _lines(summary: dict[str, Any], description: str, options: argparse.Namespace) -> str:

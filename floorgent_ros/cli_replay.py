@@ -9,13 +9,13 @@ import statistics
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tqdm import tqdm
 
 from floorgent_ros.config import NodeSettings, PredictorSettings
 from floorgent_ros.errors import BagError, FloorgentError
+from floorgent_ros.whole_file import check_file, check_folder_of
 
 if TYPE_CHECKING:
     from floorgent_ros.bags.replay import Replay, Replayed
@@ -121,14 +121,12 @@ def _shown(replay: Replay) -> Iterator[Replayed]:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse before the work what could not be written after it."""
-    for name in ("out", "gif"):
-        path: Path | None = getattr(options, name)
-        if path is not None and not path.absolute().parent.is_dir():
-            raise FloorgentError(f"--{name} {path}: its folder does not exist; make it first")
+    if options.out:
+        check_folder_of(options.out, "--out ")
     if options.out and options.out.exists():
         raise FloorgentError(f"--out {options.out}: exists; give a new name or remove it")
-    if options.gif and options.gif.is_dir():
-        raise FloorgentError(f"--gif {options.gif}: is a folder; give a file name")
+    if options.gif:
+        check_file(options.gif, "--gif ")
 
 
 @contextmanager

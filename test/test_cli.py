@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import types
@@ -204,6 +205,17 @@ def test_predict_says_in_words_what_it_did(map_file):
         "predicted",
         "distance",
     ]
+
+
+def test_warm_up_says_what_it_readied():
+    done = run("warm-up")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"the shipped weights: .* decoding: ready after [0-9.]+ s\n", done.stdout)
+
+
+def test_warm_up_refuses_a_missing_checkpoint(tmp_path):
+    done = run("warm-up", "--checkpoint", tmp_path / "none.safetensors")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_a_broken_checkpoint_is_one_line(map_file, tmp_path):

@@ -21,7 +21,7 @@ GEOMETRY = BASE | {"geometry"}
 WORKSHOP = GEOMETRY | {"plans", "simulation", "model", "predictor"}
 ROOMS = {
     "errors": set(),
-    "whole_file": set(),
+    "whole_file": {"errors"},
     "config": {"errors"},
     "distance_lookup": {"errors"},
     "geometry": BASE,

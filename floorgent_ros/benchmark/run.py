@@ -27,6 +27,7 @@ from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.paper.config import SequenceConfig
 from floorgent_ros.model.sampling import EagerSampler, Nucleus
 from floorgent_ros.predictor import DistanceField, DistancePredictor
+from floorgent_ros.whole_file import check_file
 
 AGREE_M = 1e-6  # two exact searches differ by the rounding of sums
 AFTER_WARM_UP = 10  # predictions, the first of which must be as fast as the last
@@ -40,9 +41,8 @@ def main_from_cli(options: argparse.Namespace) -> int:
         raise ConfigError(f"--runs {options.runs}: use at least 1")
     if not 0 <= options.full_size <= SequenceConfig.max_segments:
         raise ConfigError(f"--full-size {options.full_size}: use 0 to {SequenceConfig.max_segments}")
-    for path in filter(None, (options.png,)):
-        if not path.absolute().parent.is_dir():
-            raise ConfigError(f"{path}: its folder does not exist; make it first")
+    if options.png:
+        check_file(options.png)
     settings = PredictorSettings(completions=options.completions)
     if options.wall_log_odds is not None:
         settings = dataclasses.replace(settings, wall_log_odds=options.wall_log_odds)

@@ -20,6 +20,7 @@ from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.paper.config import ARCHITECTURES, LATER, SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceNet
+from floorgent_ros.whole_file import whole_file
 
 Config = ModelConfig | SequenceConfig | InpaintingConfig
 Network = FloorNet | SequenceNet  # what draws completions
@@ -60,9 +61,8 @@ def save_checkpoint(
     metadata = {"config": json.dumps(asdict(config)), **(notes or {})}
     stored = {name: tensor.detach().to("cpu", torch.float16).contiguous() for name, tensor in weights.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    save_file(stored, partial, metadata)
-    partial.replace(path)
+    with whole_file(path) as part:
+        save_file(stored, part, metadata)
 
 
 def load_checkpoint(path: Path | str | None = None) -> tuple[AnyNetwork, dict[str, str]]:

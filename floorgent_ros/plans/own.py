@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from floorgent_ros.errors import PlanError
 from floorgent_ros.plans.plan import Plan
+from floorgent_ros.whole_file import whole_file
 
 FORMAT = "floorgent-plan-1"
 FIELDS = {"format", "name", "building", "walls", "windows", "spaces"}
@@ -73,10 +74,8 @@ def write_own(plan: Plan, path: Path | str) -> None:
         "windows": plan.windows.tolist(),
         "spaces": [space.tolist() for space in plan.spaces],
     }
-    path = Path(path)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(values), encoding="utf-8")
-    partial.replace(path)
+    with whole_file(Path(path)) as part:
+        part.write_text(json.dumps(values), encoding="utf-8")
 
 
 def _array(path: Path, name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from floorgent_ros.errors import FloorgentError
 from floorgent_ros.geometry.grid import OccupancyMap
+from floorgent_ros.whole_file import whole_file
 
 if TYPE_CHECKING:
     from floorgent_ros.ros.parameters import Settings
@@ -54,22 +54,17 @@ def save_case(
             return f"its case is not saved, {folder} holds {MAX_CASES} already: move them away"
         free = (folder / CASE_NAMES.replace("*", f"{number:02d}") for number in range(1, MAX_CASES + 1))
         path = next(place for place in free if not place.exists())
-        unfinished = path.with_suffix(f".{os.getpid()}")  # nobody shall read half a case
-        try:
-            with unfinished.open("wb") as file:
-                np.savez_compressed(
-                    file,
-                    cells=grid.cells,
-                    resolution=np.array(grid.resolution),
-                    origin=np.array(grid.origin),
-                    yaw=np.array(grid.yaw),
-                    viewpoint=np.array(viewpoint),
-                    settings=np.array(json.dumps({item.name: value for item, value in settings.items()})),
-                    error=np.array("".join(traceback.format_exception(error))),
-                )
-            unfinished.rename(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with whole_file(path) as part, part.open("wb") as file:
+            np.savez_compressed(
+                file,
+                cells=grid.cells,
+                resolution=np.array(grid.resolution),
+                origin=np.array(grid.origin),
+                yaw=np.array(grid.yaw),
+                viewpoint=np.array(viewpoint),
+                settings=np.array(json.dumps({item.name: value for item, value in settings.items()})),
+                error=np.array("".join(traceback.format_exception(error))),
+            )
     except (OSError, RuntimeError, ValueError) as problem:  # no home, a path that no system takes
         return f"its case could not be saved: {one_line(problem)}"
     return f"its case is saved as {path}"

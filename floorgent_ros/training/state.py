@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from floorgent_ros.errors import CheckpointError
+from floorgent_ros.whole_file import whole_file
 
 
 @dataclass
@@ -65,9 +66,8 @@ def save_state(
         for key, value in optimiser.state[parameter].items():
             tensors[f"optimiser.{name}.{key}"] = torch.as_tensor(value)
     stored = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    partial = path.with_suffix(".partial")
-    save_file(stored, partial, {"progress": json.dumps(vars(progress))})
-    partial.replace(path)
+    with whole_file(path) as part:
+        save_file(stored, part, {"progress": json.dumps(vars(progress))})
 
 
 def load_state(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.ndimage import binary_dilation
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
@@ -132,6 +133,7 @@ def test_slanted_walls_give_way_as_straight_ones_do(degrees, size):
     assert 0 < lost.sum() * CELL_M < 2.0
 
 
+@example(seed=140, count=8)  # a piece of a cut wall is drawn a cell beside the whole one, in x and in y
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 8))
 def test_no_region_is_left_by_slanted_walls_either(seed, count):
@@ -141,7 +143,8 @@ def test_no_region_is_left_by_slanted_walls_either(seed, count):
     opened = open_doors(walls, Ways.of(states, RADIUS), WINDOW, 20.0)
     before, after = rasterise_metres(walls, WINDOW), rasterise_metres(opened, WINDOW)
     assert not (after & door_cells(Ways.of(states, RADIUS), before, 20.0)).any()
-    assert not (after & ~dilate(before, CELL_M)).any()  # what is left lies where it was
+    around = binary_dilation(before, np.ones((3, 3), np.bool_))
+    assert not (after & ~around).any()  # what is left lies where it was, to a cell
 
 
 @settings(max_examples=15, deadline=None)
