@@ -190,7 +190,11 @@ def _add_train(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of floor plans")
     parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder of the run")
     parser.add_argument("--config", type=Path, metavar="YAML", help="settings that differ from the defaults")
-    parser.add_argument("--resume", action="store_true", help="go on where the run in --out stopped")
+    begin = parser.add_mutually_exclusive_group()
+    begin.add_argument("--resume", action="store_true", help="go on where the run in --out stopped")
+    begin.add_argument(
+        "--from", type=Path, dest="start", metavar="F", help="begin with the weights of this checkpoint"
+    )
     parser.add_argument("--minutes", type=float, help="stop after this time, with a checkpoint")
     parser.set_defaults(command=_train)
 

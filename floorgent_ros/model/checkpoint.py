@@ -18,7 +18,7 @@ from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig
 from floorgent_ros.model.network import FloorNet
-from floorgent_ros.model.paper.config import ARCHITECTURES, LATER, SequenceConfig, UnseenConfig
+from floorgent_ros.model.paper.config import ARCHITECTURES, LATER, LATER_UNSEEN, SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.whole_file import whole_file
 
@@ -144,7 +144,7 @@ def _config(path: Path, text: str) -> Config:
         values: dict[str, Any] = json.loads(text)
         kind = CONFIGURATIONS.get(values.get("architecture", ""), ModelConfig)
         if issubclass(kind, SequenceConfig):
-            values = LATER | values
+            values = (LATER_UNSEEN if kind is UnseenConfig else LATER) | values
         known = {item.name for item in fields(kind)}
         if set(values) != known:
             raise CheckpointError(

@@ -11,7 +11,7 @@ from floorgent_ros.geometry.observation import Observation
 from floorgent_ros.model.paper.config import SEGMENTS, UNSEEN, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.paper.sampling import Given, Seen, draw_from, look
-from floorgent_ros.model.paper.unseen import free_image, told
+from floorgent_ros.model.paper.unseen import beyond, free_image, told
 from floorgent_ros.model.sampling import Nucleus, Sampler
 
 Levels = NDArray[np.int64]
@@ -51,7 +51,9 @@ def given_of(network: SequenceNet, observation: Observation) -> Given:
     """What the network is told of an observation: an image, or a prompt where it takes no image."""
     config = network.config
     if isinstance(config, UnseenConfig):
-        return Given(free_image(observation.image, config)[None], told(observation.image, config)[None])
+        known = told(observation.image, config)
+        open_ends = beyond(known, observation.image)[None] if config.beyond else None
+        return Given(free_image(observation.image, config)[None], known[None], open_ends)
     levels = observed_levels(network, observation)
     if config.seen:
         return Given(config.frame.image(levels[: config.seen], config.image_cells)[None])

@@ -173,7 +173,8 @@ def remember_told(decoder: SegmentDecoder, seen: Seen) -> SegmentMemory:
     told = levels[:, :-1]
     cache = decoder.trunk.cache(1, told.shape[1] + 1)
     cross = seen.memory.cross if seen.memory else []
-    ends = decoder.copying.ends(told, decoder.states(told, cross, cache)[:, 1:])
+    beyond = seen.memory.beyond if seen.memory else None
+    ends = decoder.copying.ends(told, decoder.states(told, cross, cache, beyond)[:, 1:])
     before = before_next(ends, decoder.copying.count)
     leaving = before.same[0] @ one_hot(before.direction[0], DIRECTIONS).to(before.same.dtype)
     return SegmentMemory(

@@ -43,7 +43,8 @@ class Curves:
         self.writer.add_scalar("calibration/accuracy", float((scores.rank == 0)[spent].float().mean()), step)
         image = batch.image[-1:].cpu().numpy() if network.config.observation != "none" else None
         told = 0 if batch.given is None else int(batch.given[-1])
-        given = Given(image, batch.levels[-1:, :told].cpu().numpy())
+        beyond = None if batch.beyond is None else batch.beyond[-1:, :told].cpu().numpy()
+        given = Given(image, batch.levels[-1:, :told].cpu().numpy(), beyond)
         for index, levels in enumerate(draw(network, PICTURES, seed=0, given=given)):
             picture = rasterise(levels.reshape(-1, 2, 2), PICTURE_CELLS)[::-1]
             self.writer.add_image(f"sample/{index}", 1 - picture[None].astype(np.float32), step)

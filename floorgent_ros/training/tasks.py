@@ -25,7 +25,7 @@ from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.inpainting import InpaintingConfig
 from floorgent_ros.model.paper.config import SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceBatch
-from floorgent_ros.model.paper.unseen import free_image, told
+from floorgent_ros.model.paper.unseen import NOT_TOLD, beyond, free_image, told, touching
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import floors
 from floorgent_ros.training.dataset import SampleFolder, batches, collate, prepare_once, turned_draws
@@ -171,15 +171,32 @@ class UnseenTask(WallTask):
 def collate_unseen(samples: list[Sample], config: UnseenConfig) -> SequenceBatch:
     """Pad what is told and asked of simulated observations; over max_segments the farthest are left out."""
     known = [told(sample.image, config) for sample in samples]
+    asked = [config.frame.ordered(_asked(sample, config)) for sample in samples]
     levels = [
-        np.concatenate([seen, config.frame.ordered(sample.walls)[: config.max_segments - len(seen)]])
-        for seen, sample in zip(known, samples, strict=True)
+        np.concatenate([seen, unseen[: config.max_segments - len(seen)]])
+        for seen, unseen in zip(known, asked, strict=True)
     ]
+    padded, lengths = _padded(levels)
     return SequenceBatch(
-        *_padded(levels),
+        padded,
+        lengths,
         torch.from_numpy(np.stack([free_image(sample.image, config) for sample in samples])),
         torch.tensor([len(seen) for seen in known]),
+        _open_ends(known, samples, padded.shape[1]) if config.beyond else None,
     )
+
+
+def _asked(sample: Sample, config: UnseenConfig) -> np.ndarray[Any, Any]:
+    """The walls that the network is asked for."""
+    return sample.walls if config.asked == "all" else sample.walls[touching(sample.walls, sample.image)]
+
+
+def _open_ends(known: list[np.ndarray[Any, Any]], samples: list[Sample], count: int) -> Tensor:
+    """(B, count, 2) of `beyond` of what is told."""
+    classes = torch.full((len(known), count, 2), NOT_TOLD)
+    for row, seen, sample in zip(classes, known, samples, strict=True):
+        row[: len(seen)] = torch.from_numpy(beyond(seen, sample.image))
+    return classes
 
 
 def collate_sequences(samples: list[np.ndarray[Any, Any]], config: SequenceConfig) -> SequenceBatch:

@@ -15,8 +15,8 @@ import torch
 from tqdm import tqdm
 
 from floorgent_ros.config import TrainingSettings
-from floorgent_ros.errors import ConfigError, FloorgentError
-from floorgent_ros.model.checkpoint import Config, build, save_checkpoint
+from floorgent_ros.errors import CheckpointError, ConfigError, FloorgentError
+from floorgent_ros.model.checkpoint import Config, build, load_checkpoint, save_checkpoint
 from floorgent_ros.training.configuration import read_config
 from floorgent_ros.training.curves import Curves
 from floorgent_ros.training.processes import Processes
@@ -74,6 +74,23 @@ class Trainer:
         self.progress = load_state(
             self.state_path, self.network, self.average, self.optimiser, self.processes.rank
         )
+
+    def start_from(self, checkpoint: Path) -> None:
+        """Begin with another network's weights; what it lacks of this one begins as ever.
+
+        Raises `CheckpointError` for a network of another architecture or of other sizes.
+        """
+        found, _ = load_checkpoint(checkpoint)
+        architecture, own = self.config.architecture, self.network.state_dict()
+        shared = {name: tensor for name, tensor in found.state_dict().items() if name in own}
+        wrong = [f"{name} is {tuple(t.shape)}" for name, t in shared.items() if t.shape != own[name].shape]
+        if found.config.architecture != architecture:
+            wrong = [f"its architecture is {found.config.architecture}"]
+        if wrong:
+            cure = f"start from a network of architecture {architecture} and of the run's sizes"
+            raise CheckpointError(f"{checkpoint}: {wrong[0]}; {cure}")
+        self.network.load_state_dict(own | shared)
+        self.average = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
 
     def run(self) -> Progress:
         """Train until the settings' minutes are used or nothing gets better; returns the progress."""
@@ -251,6 +268,8 @@ def main_from_cli(args: argparse.Namespace) -> int:
     trainer = Trainer(out, config, settings, Path(args.data), processes)
     if args.resume:
         trainer.resume()
+    elif args.start:
+        trainer.start_from(Path(args.start))
     trainer.run()
     if processes.first:
         bits, unit = trainer.progress.best_bits, trainer.task.unit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,10 @@ from floorgent_ros.model import segment_sampler
 from floorgent_ros.model.checkpoint import load_checkpoint, shipped
 from floorgent_ros.model.completion import SequenceSampler
 from floorgent_ros.model.packed_segments import remember_told
-from floorgent_ros.model.paper.sampling import Given, look
+from floorgent_ros.model.paper.image import Shown
+from floorgent_ros.model.paper.sampling import Given, Seen, look
+from floorgent_ros.model.paper.segments import segment_levels
+from floorgent_ros.model.paper.unseen import NOT_TOLD
 from floorgent_ros.model.sampler import sampler_for
 from floorgent_ros.model.sampling import Nucleus
 from floorgent_ros.model.segment_sampler import CompiledSegments, Told
@@ -22,11 +27,16 @@ NUCLEI = [Nucleus(1.0), Nucleus(0.9, 1.0, -0.5), Nucleus(0.95, 0.7, 1.0), Nucleu
 
 
 def seen_by(network, seed=0, told=3):
+    """Told so many random walls; of a network that asks, what lies beyond their ends is random, too."""
     rng = np.random.default_rng(seed)
     config = network.config
     levels = config.frame.ordered(rng.integers(0, config.levels, (4 * told + 4, 4)))[:told]
     image = rng.random((1, config.image_cells, config.image_cells)) < 0.3
-    return look(network, Given(image, levels[None]))
+    if not config.beyond:
+        return look(network, Given(image, levels[None]))
+    classes = rng.integers(0, NOT_TOLD + 1, (1, told, 2))
+    classes[:, -1] = NOT_TOLD  # the mark
+    return look(network, Given(image, levels[None], classes))
 
 
 def draw_both(network, sampler, seen, count, seed, nucleus, first=0):
@@ -72,6 +82,36 @@ def test_other_sizes_of_the_network(positions):
     for seed in range(6):
         eager, fast = draw_both(network, sampler, seen_by(network, seed), 5, seed, Nucleus(1.0))
         assert same(fast, eager)
+
+
+def test_a_network_that_is_told_what_lies_beyond_the_ends():
+    network = small_network("unseen", scale=0.3, beyond=True, **SIZES)
+    sampler, changed = CompiledSegments(network, threads=2), 0
+    for seed in range(6):
+        seen = seen_by(network, seed, told=4)
+        eager, fast = draw_both(network, sampler, seen, 5, seed, Nucleus(1.0))
+        assert same(fast, eager)
+        other = seen.memory.beyond.clone()
+        other[:, 0] = (other[:, 0] + 1) % NOT_TOLD
+        moved = Seen(replace(seen.memory, beyond=other), seen.prompt)
+        changed += not same(draw_both(network, sampler, moved, 5, seed, Nucleus(1.0))[0], eager)
+    assert changed >= 4
+
+
+def test_drawing_step_by_step_gives_the_likelihood_of_the_whole():
+    network = small_network("unseen", scale=0.3, beyond=True, **SIZES)
+    seen = seen_by(network, 3, told=4)
+    shown = Shown(torch.zeros(1, 64, 64, dtype=torch.bool), torch.randn(1, 4, network.config.width))
+    shown.beyond = torch.cat([seen.memory.beyond, torch.full((1, 2, 2), NOT_TOLD)], 1)
+    asked = torch.randint(0, 32, (1, 2, 4))
+    levels = torch.cat([segment_levels(seen.prompt), asked], 1)
+    tokens = network.vocabulary.encode(levels, torch.tensor([6]))
+    with torch.inference_mode():
+        whole = network.decoder(tokens, shown)
+        state = network.decoder.begin(1, tokens.shape[1], network.decoder.remember(shown))
+        network.decoder.extend(seen.prompt[:, :-1], state, 1)
+        found = network.decoder.extend(tokens[:, seen.prompt.shape[1] - 1 : -1], state, 13)
+    torch.testing.assert_close(found, whole[:, seen.prompt.shape[1] :], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("odds", "walls"), [(-60.0, 0), (60.0, SIZES["max_segments"] - 3)])

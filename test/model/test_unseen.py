@@ -11,7 +11,7 @@ from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
 from floorgent_ros.geometry.raster import rasterise
 from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.model.paper.config import UnseenConfig
-from floorgent_ros.model.paper.unseen import MARK, free_image, told
+from floorgent_ros.model.paper.unseen import MARK, NOT_TOLD, beyond, free_image, told, touching
 from floorgent_ros.training.samples import Sample
 from floorgent_ros.training.tasks import collate_unseen
 
@@ -71,6 +71,50 @@ def test_a_batch_asks_for_the_unseen_walls_and_no_others():
         asked = batch.levels[index, 5 : int(batch.lengths[index])].numpy()
         np.testing.assert_array_equal(asked, sample.walls)
     assert batch.image.shape == (2, 64, 64)
+
+
+def test_how_far_the_unknown_reaches_beyond_each_end():
+    image = np.full((WINDOW_CELLS, WINDOW_CELLS), UNKNOWN, np.int8)
+    walls = np.array([[60, 100, 80, 100], [60, 30, 60, 10], [200, 20, 210, 30], [150, 150, 150, 160]])
+    image[rasterise(walls.reshape(-1, 2, 2) + 0.5)] = OCCUPIED
+    image[100, 85] = OCCUPIED  # another wall, four unknown cells on
+    image[100, 59] = FREE
+    image[31:33, 60] = OCCUPIED  # more of the wall than was traced, and then sight
+    image[33, 60] = FREE
+    image[31 + 3, 211 + 3] = FREE  # three cells on
+    image[161:164, 150] = OCCUPIED  # more than rounding: a wall of its own, which ends it
+    image[164, 150] = OCCUPIED
+    classes = beyond(np.concatenate([walls, MARK]), image)
+    np.testing.assert_array_equal(classes, [[0, 2], [0, 2], [3, 1], [4, 0], [NOT_TOLD, NOT_TOLD]])
+
+
+def test_the_runs_that_make_a_class():
+    for run, expected in ((0, 0), (1, 1), (3, 1), (4, 2), (11, 2), (12, 3), (31, 3), (32, 4), (99, 4)):
+        image = np.full((WINDOW_CELLS, WINDOW_CELLS), UNKNOWN, np.int8)
+        image[:, 41 + run :] = FREE
+        assert beyond(np.array([[20, 7, 40, 7]]), image)[0, 1] == expected
+
+
+def test_walls_that_touch_what_was_seen():
+    walls = np.array(
+        [[183, 90, 220, 90], [184, 80, 220, 80], [140, 200, 140, 173], [140, 200, 140, 175], [0, 0, 9, 9]]
+    )
+    assert touching(walls, image_of(ROOM)).tolist() == [True, False, True, False, False]
+    assert touching(np.zeros((0, 4), np.int64), image_of(ROOM)).shape == (0,)
+
+
+def test_a_network_that_asks_for_less_and_is_told_more():
+    config = replace(CONFIG, asked="touching", beyond=True)
+    walls = config.frame.ordered(np.array([[183, 90, 220, 90], [210, 80, 220, 80], [180, 173, 180, 250]]))
+    samples = [Sample(image_of(ROOM), walls), Sample(image_of(ROOM[:2]), walls[:1])]
+    batch = collate_unseen(samples, config)
+    assert batch.asked.tolist() == [int(touching(s.walls, s.image).sum()) for s in samples]
+    assert batch.asked.tolist()[0] == 2
+    for row, given, sample in zip(batch.beyond, batch.given, samples, strict=True):
+        known = told(sample.image, config)
+        np.testing.assert_array_equal(row[: int(given)].numpy(), beyond(known, sample.image))
+        assert (row[int(given) :] == NOT_TOLD).all()
+    assert collate_unseen(samples, CONFIG).beyond is None
 
 
 def test_what_exceeds_a_sequence_is_the_farthest():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from tiny_model import random_walls, tiny_config, write_samples
 
 from floorgent_ros.config import TrainingSettings
-from floorgent_ros.errors import ConfigError, FloorgentError
+from floorgent_ros.errors import CheckpointError, ConfigError, FloorgentError
 from floorgent_ros.model.checkpoint import load_checkpoint
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.paper.config import UnseenConfig
@@ -359,7 +360,10 @@ def test_a_configuration_that_is_missing_is_said(tmp_path):
 
 def command(out, **options):
     return argparse.Namespace(
-        **({"config": None, "minutes": None, "out": str(out), "data": "", "resume": False} | options)
+        **(
+            {"config": None, "minutes": None, "out": str(out), "data": "", "resume": False, "start": None}
+            | options
+        )
     )
 
 
@@ -388,3 +392,36 @@ def test_command_trains_and_resumes_and_never_begins_again_over_a_run(tmp_path, 
     resumed = write_run(out)
     resumed.resume()
     assert resumed.progress.step == 5
+
+
+def test_training_begins_with_the_weights_of_another_network(tmp_path, clock):
+    write_run(tmp_path / "first").run()
+    other = tmp_path / "first" / "last.safetensors"
+    trainer = write_run(tmp_path / "second", seed=1)
+    fresh = {name: tensor.clone() for name, tensor in trainer.network.state_dict().items()}
+    trainer.start_from(other)
+    expected = load_checkpoint(other)[0].state_dict()
+    for name, tensor in trainer.network.state_dict().items():
+        torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
+        torch.testing.assert_close(trainer.average[name], expected[name], rtol=0, atol=0)
+    assert any(not torch.equal(tensor, expected[name]) for name, tensor in fresh.items())
+    assert trainer.progress.step == 0
+
+
+def test_what_the_other_network_lacks_begins_as_ever(tmp_path, clock):
+    write_run(tmp_path / "first", config=UNSEEN).run()
+    trainer = write_run(tmp_path / "second", config=replace(UNSEEN, beyond=True))
+    trainer.start_from(tmp_path / "first" / "last.safetensors")
+    assert trainer.network.decoder.beyond[0].weight.abs().sum() == 0
+    trainer.run()
+    assert trainer.network.decoder.beyond[0].weight.abs().sum() > 0
+
+
+def test_a_network_of_other_sizes_is_no_beginning(tmp_path, clock):
+    write_run(tmp_path / "first", config=UNSEEN).run()
+    trainer = write_run(tmp_path / "second", config=replace(UNSEEN, width=32, encoder_widths=(4, 32)))
+    with pytest.raises(CheckpointError, match=r"last\.safetensors: .* is \(.*\); start from a network"):
+        trainer.start_from(tmp_path / "first" / "last.safetensors")
+    sweep = write_run(tmp_path / "third")
+    with pytest.raises(CheckpointError, match="its architecture is floorgent-unseen-2"):
+        sweep.start_from(tmp_path / "first" / "last.safetensors")

@@ -14,10 +14,10 @@ UNSEEN = "floorgent-unseen-2"
 OBSERVATIONS = ("none", "nearest", "all")
 ENCODERS = ("resnet", "mixer")
 LEFT_FIRST, NEAR_FIRST = "left-first", "near-first"
-LATER = {
-    "ends": LEFT_FIRST,
-    "sight": False,
-}  # fields that older checkpoints do not name, and what they are there
+# Fields that older checkpoints do not name, and what they are there.
+LATER = {"ends": LEFT_FIRST, "sight": False}
+LATER_UNSEEN = LATER | {"asked": "all", "beyond": False}
+ASKED = ("all", "touching")
 OPCODES = 3  # stop, move, line
 
 
@@ -123,11 +123,14 @@ class UnseenConfig(SequenceConfig):
 
     A sequence begins with the nearest `observed_segments` seen walls, which are given, and goes on with the
     unseen ones, both nearest first; all of them are those of `geometry.segments`, on the window's cells. The
-    image shows where it was seen free.
+    image shows where it was seen free. asked: all unseen walls, or those that touch a seen one. beyond:
+    whether the network is told how far the unknown reaches beyond each end of a seen wall.
     """
 
     architecture: str = UNSEEN
     observation: str = "free"
+    asked: str = "all"
+    beyond: bool = False
     ends: str = NEAR_FIRST
     extent_m: float = WINDOW_M
     horizon_m: float = WINDOW_M / 2
@@ -147,7 +150,7 @@ class UnseenConfig(SequenceConfig):
     @property
     def choices(self) -> dict[str, tuple[str, ...]]:
         """One architecture and observation."""
-        return super().choices | {"architecture": (UNSEEN,), "observation": ("free",)}
+        return super().choices | {"architecture": (UNSEEN,), "observation": ("free",), "asked": ASKED}
 
     @property
     def longest_m(self) -> float:

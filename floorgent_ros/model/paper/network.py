@@ -27,18 +27,22 @@ class SequenceBatch:
 
     levels (B, n, 4) int64, zero-padded, in canonical order. lengths (B,). image (B, C, C) bool, row 0 =
     lowest y; (B, 0, 0) for a model without image. given (B,): how many of the first segments are told, not
-    asked; None: none.
+    asked; None: none. beyond (B, n, 2): as `unseen.beyond`, `unseen.NOT_TOLD` for what is asked, for a
+    network that is told it.
     """
 
     levels: Tensor
     lengths: Tensor
     image: Tensor
     given: Tensor | None = None
+    beyond: Tensor | None = None
 
     def to(self, device: torch.device | str) -> SequenceBatch:
         """Move all tensors."""
-        given = None if self.given is None else self.given.to(device)
-        return SequenceBatch(self.levels.to(device), self.lengths.to(device), self.image.to(device), given)
+        given, beyond = (None if part is None else part.to(device) for part in (self.given, self.beyond))
+        return SequenceBatch(
+            self.levels.to(device), self.lengths.to(device), self.image.to(device), given, beyond
+        )
 
     @property
     def asked(self) -> Tensor:
@@ -98,9 +102,9 @@ class SequenceNet(nn.Module):
         self.encoder = ImageEncoder(config) if config.observation != "none" else None
         self.decoder = _decoder(config)
 
-    def shown(self, image: Tensor) -> Shown | None:
-        """(B, C, C) → what the decoder looks at, or nothing."""
-        return None if self.encoder is None else Shown(image, self.encoder(image))
+    def shown(self, image: Tensor, beyond: Tensor | None = None) -> Shown | None:
+        """(B, C, C), and (B, k, 2) as `unseen.beyond` → what the decoder looks at, or nothing."""
+        return None if self.encoder is None else Shown(image, self.encoder(image), beyond)
 
     def forward(self, batch: SequenceBatch) -> Losses:
         """Teacher-forced negative log likelihood of each sample (equation 3), nats."""
@@ -123,7 +127,7 @@ class SequenceNet(nn.Module):
         """Tokens (B, T), logits (B, T, V) and which tokens count (B, T)."""
         tokens = self.vocabulary.encode(batch.levels, batch.lengths)
         counted = batch.counted(self.vocabulary.per_segment, tokens.shape[1])
-        return tokens, self.decoder(tokens, self.shown(batch.image)), counted
+        return tokens, self.decoder(tokens, self.shown(batch.image, batch.beyond)), counted
 
 
 def _decoder(config: SequenceConfig) -> Decoder:

@@ -32,11 +32,13 @@ GREEDY = Nucleus(top_k=1)
 class Given:
     """What is known before drawing: (B, C, C) bool images, or none; (B, k, 4) levels that are completed.
 
-    All samples of a batch have prompts of one length; without images and prompt a batch is one.
+    All samples of a batch have prompts of one length; without images and prompt a batch is one. beyond:
+    (B, k, 2) as `unseen.beyond`, for a network that is told it.
     """
 
     images: NDArray[np.bool_] | None = None
     prompt: Levels | None = None
+    beyond: Levels | None = None
 
     @property
     def size(self) -> int:
@@ -69,7 +71,8 @@ def look(network: SequenceNet, given: Given) -> Seen:
         raise ConfigError(f"a prompt of {prompt.shape[1]} segments: use fewer than {config.max_segments}")
     lengths = torch.full((given.size,), prompt.shape[1])
     tokens = network.vocabulary.encode(torch.from_numpy(prompt), lengths)[:, :-1].to(device)
-    return Seen(network.decoder.remember(network.shown(images.to(device))), tokens)
+    beyond = None if given.beyond is None else torch.from_numpy(given.beyond).to(device)
+    return Seen(network.decoder.remember(network.shown(images.to(device), beyond)), tokens)
 
 
 def draw(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from floorgent_ros.model.paper.config import SequenceConfig
+from floorgent_ros.model.paper.config import SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.copying import Copying
 from floorgent_ros.model.paper.corners import Before, Ends, before_each, before_next, distance, farthest
 from floorgent_ros.model.paper.coverage import Coverage, View, slipped
@@ -23,6 +23,7 @@ from floorgent_ros.model.paper.embedding import START_STD, start_as_waves
 from floorgent_ros.model.paper.image import Memory, Shown, cross_of, remembered
 from floorgent_ros.model.paper.sight import Sight
 from floorgent_ros.model.paper.tokens import trunk_of
+from floorgent_ros.model.paper.unseen import CLASSES, NOT_TOLD
 from floorgent_ros.model.paper.vocabulary import COORDINATES, FIRST, LENGTH, LINE, MOVE, STOP
 from floorgent_ros.model.trunk import Cache, KeyValue, TrunkState
 
@@ -33,14 +34,15 @@ NEVER = -1e4  # logit of what cannot be; float16 holds it
 class SegmentState(TrunkState):
     """What sampling keeps: the head's state (N, E), this segment's tokens, earlier ends, how many went in.
 
-    coverage: of the image by the segments so far, where the network has sight. before, view: what the ends
-    and the image say of the next segment, once they were asked for.
+    coverage: of the image by the segments so far, where the network has sight. beyond: as in `Shown`. before,
+    view: what the ends and the image say of the next segment, once they were asked for.
     """
 
     head: Tensor
     tokens: Tensor
     ends: Ends
     coverage: Coverage | None = None
+    beyond: Tensor | None = None
     index: int = 0
     before: Before | None = None
     view: View | None = None
@@ -86,6 +88,7 @@ class SegmentDecoder(nn.Module):
         self.distance = nn.Embedding(farthest(config.levels), width)
         self.copying = Copying(config)
         self.sight = Sight(config) if config.sight else None
+        self.beyond = _beyond(config)
         self.stop = nn.Linear(width, 1)
         self.drawn = nn.ModuleList(nn.Embedding(config.levels, width) for _ in range(3))
         self.mix = nn.ModuleList(
@@ -107,7 +110,7 @@ class SegmentDecoder(nn.Module):
         """(B, 6 n + 1) tokens and B images → (B, 6 n + 1, V) logits, as `TokenDecoder`'s."""
         cross = cross_of(self.trunk, shown)
         levels = segment_levels(tokens[:, :-1])
-        head = self.states(levels, cross)
+        head = self.states(levels, cross, beyond=shown.beyond if shown else None)
         logits = tokens.new_full((*tokens.shape, self.size), NEVER, dtype=head.dtype)
         coverage = self._coverage(shown)
         numbers = torch.arange(head.shape[1], device=head.device)
@@ -123,9 +126,24 @@ class SegmentDecoder(nn.Module):
             logits[:, place::LENGTH, FIRST:] = found
         return logits
 
-    def states(self, levels: Tensor, cross: list[KeyValue] | None, cache: Cache | None = None) -> Tensor:
-        """(B, n, 4) levels → trunk states (B, n + 1, E) before the first segment and after each."""
-        x = torch.cat([self.start.expand(len(levels), 1, -1), self._embed(levels, 0)], 1)
+    def states(
+        self,
+        levels: Tensor,
+        cross: list[KeyValue] | None,
+        cache: Cache | None = None,
+        beyond: Tensor | None = None,
+    ) -> Tensor:
+        """(B, n, 4) levels → trunk states (B, n + 1, E) before the first segment and after each.
+
+        beyond: as in `Shown`, of at least n segments.
+        """
+        embedded = self._embed(levels, 0)
+        if self.beyond is not None and beyond is not None:
+            classes = beyond[:, : levels.shape[1]]
+            for embedding, of_end in zip(self.beyond, classes.unbind(-1), strict=True):
+                known = (of_end != NOT_TOLD)[..., None]
+                embedded = embedded + known * embedding(of_end.clamp(max=CLASSES - 1))
+        x = torch.cat([self.start.expand(len(levels), 1, -1), embedded], 1)
         states: Tensor = self.trunk(x, cross, cache)
         return states
 
@@ -142,7 +160,8 @@ class SegmentDecoder(nn.Module):
         coverage = self._coverage(memory)
         if coverage and len(coverage.first) < count:
             coverage = coverage.changed(lambda kept: kept.expand(count, -1, -1))
-        return SegmentState(cross, cache, self.start.expand(count, -1), none, ends, coverage)
+        beyond = memory.beyond if memory else None
+        return SegmentState(cross, cache, self.start.expand(count, -1), none, ends, coverage, beyond)
 
     def extend(self, tokens: Tensor, state: SegmentState, last: int) -> Tensor:
         """Put the next (N, k) tokens in → (N, last, V) logits, as `TokenDecoder.extend`.
@@ -153,7 +172,7 @@ class SegmentDecoder(nn.Module):
         if state.cache.filled == 0:
             whole = tokens.shape[1] // LENGTH * LENGTH
             levels = segment_levels(tokens[:, :whole])
-            heads = self.states(levels, state.cross, state.cache)
+            heads = self.states(levels, state.cross, state.cache, state.beyond)
             state.head, state.ends = heads[:, -1], self.copying.ends(levels, heads[:, 1:])
             state.index, tokens = whole, tokens[:, whole:]
             state.coverage = state.coverage.added(levels, 0) if state.coverage else None
@@ -233,3 +252,13 @@ class SegmentDecoder(nn.Module):
         if self.sight and view:
             logits = logits + self.sight(state, drawn, view)
         return head, logits
+
+
+def _beyond(config: SequenceConfig) -> nn.ModuleList | None:
+    """What a class of `unseen.beyond` adds to a told segment, of its first and of its second end."""
+    if not isinstance(config, UnseenConfig) or not config.beyond:
+        return None
+    embeddings = nn.ModuleList(nn.Embedding(CLASSES, config.width) for _ in range(2))
+    for embedding in embeddings:
+        nn.init.zeros_(embedding.get_parameter("weight"))
+    return embeddings
