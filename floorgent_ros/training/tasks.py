@@ -25,7 +25,7 @@ from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.inpainting import InpaintingConfig
 from floorgent_ros.model.paper.config import SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceBatch
-from floorgent_ros.model.paper.unseen import NOT_TOLD, beyond, free_image, told, touching
+from floorgent_ros.model.paper.unseen import NOT_TOLD, beyond, free_image, joined, told, touching
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import floors
 from floorgent_ros.training.dataset import SampleFolder, batches, collate, prepare_once, turned_draws
@@ -171,7 +171,7 @@ class UnseenTask(WallTask):
 def collate_unseen(samples: list[Sample], config: UnseenConfig) -> SequenceBatch:
     """Pad what is told and asked of simulated observations; over max_segments the farthest are left out."""
     known = [told(sample.image, config) for sample in samples]
-    asked = [config.frame.ordered(_asked(sample, config)) for sample in samples]
+    asked = [_asked(sample, seen, config) for sample, seen in zip(samples, known, strict=True)]
     levels = [
         np.concatenate([seen, unseen[: config.max_segments - len(seen)]])
         for seen, unseen in zip(known, asked, strict=True)
@@ -186,9 +186,10 @@ def collate_unseen(samples: list[Sample], config: UnseenConfig) -> SequenceBatch
     )
 
 
-def _asked(sample: Sample, config: UnseenConfig) -> np.ndarray[Any, Any]:
-    """The walls that the network is asked for."""
-    return sample.walls if config.asked == "all" else sample.walls[touching(sample.walls, sample.image)]
+def _asked(sample: Sample, seen: np.ndarray[Any, Any], config: UnseenConfig) -> np.ndarray[Any, Any]:
+    """(n, 4) walls that the network is asked for, in order; seen: what it is told."""
+    walls = sample.walls if config.asked == "all" else sample.walls[touching(sample.walls, sample.image)]
+    return config.frame.ordered(joined(walls, seen[:-1]) if config.joined else walls)
 
 
 def _open_ends(known: list[np.ndarray[Any, Any]], samples: list[Sample], count: int) -> Tensor:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.ndimage import binary_dilation
 
 from floorgent_ros.geometry.canonical import distance_to
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
 from floorgent_ros.geometry.raster import rasterise
+from floorgent_ros.geometry.segments import unseen_walls
 from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.model.paper.config import UnseenConfig
-from floorgent_ros.model.paper.unseen import MARK, NOT_TOLD, beyond, free_image, told, touching
+from floorgent_ros.model.paper.unseen import MARK, NOT_TOLD, beyond, free_image, joined, told, touching
 from floorgent_ros.training.samples import Sample
 from floorgent_ros.training.tasks import collate_unseen
 
@@ -110,11 +115,78 @@ def test_a_network_that_asks_for_less_and_is_told_more():
     batch = collate_unseen(samples, config)
     assert batch.asked.tolist() == [int(touching(s.walls, s.image).sum()) for s in samples]
     assert batch.asked.tolist()[0] == 2
-    for row, given, sample in zip(batch.beyond, batch.given, samples, strict=True):
+    for row, told_count, sample in zip(batch.beyond, batch.given, samples, strict=True):
         known = told(sample.image, config)
-        np.testing.assert_array_equal(row[: int(given)].numpy(), beyond(known, sample.image))
-        assert (row[int(given) :] == NOT_TOLD).all()
+        np.testing.assert_array_equal(row[: int(told_count)].numpy(), beyond(known, sample.image))
+        assert (row[int(told_count) :] == NOT_TOLD).all()
     assert collate_unseen(samples, CONFIG).beyond is None
+
+
+SEEN = np.array([[100, 90, 140, 90], [140, 90, 140, 130], [40, 60, 70, 81]])
+
+
+@pytest.mark.parametrize(
+    ("unseen", "expected"),
+    [
+        ([143, 90, 160, 90], [140, 90, 160, 90]),  # goes on
+        ([143, 91, 160, 91], [140, 90, 160, 90]),  # a cell beside, by rounding
+        ([80, 90, 96, 90], [80, 90, 100, 90]),  # from the other end
+        ([140, 133, 140, 150], [140, 130, 140, 150]),
+        ([143, 92, 160, 92], [140, 92, 160, 92]),  # meets the wall across instead
+        ([110, 60, 110, 87], [110, 60, 110, 90]),
+        ([110, 93, 110, 104], [110, 90, 110, 104]),
+        ([143, 132, 160, 132], [140, 132, 160, 132]),  # at its end
+        ([143, 137, 160, 137], [143, 137, 160, 137]),  # passes by
+        ([147, 90, 160, 90], [147, 90, 160, 90]),  # too far
+        ([110, 60, 110, 83], [110, 60, 110, 83]),
+        ([73, 83, 90, 95], [73, 83, 90, 95]),  # slanted ones stay
+        ([104, 93, 132, 93], [104, 93, 132, 93]),  # runs beside a seen wall
+        ([141, 90, 143, 90], [140, 90, 143, 90]),
+    ],
+)
+def test_an_unseen_wall_reaches_to_what_it_goes_on_or_meets(unseen, expected):
+    walls = np.array([unseen, [200, 200, 210, 200]])
+    before = walls.copy()
+    np.testing.assert_array_equal(joined(walls, SEEN), [expected, walls[1]])
+    turned = np.array([unseen[2:] + unseen[:2]])  # whichever end stands first
+    np.testing.assert_array_equal(joined(turned, SEEN), [expected[2:] + expected[:2]])
+    np.testing.assert_array_equal(walls, before)
+
+
+def test_without_walls_nothing_is_joined():
+    none = np.zeros((0, 4), np.int64)
+    assert joined(none, SEEN).shape == (0, 4)
+    np.testing.assert_array_equal(joined(SEEN, none), SEEN)
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_joined_walls_cut_to_the_unseen_are_the_walls_again(seed):
+    """To a cell beside: what is added lies where the robot saw walls."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.integers(20, 230, (6, 2)), 1)
+    y = rng.integers(40, 220, 6)
+    rows = np.stack([x[:, 0], y, np.maximum(x[:, 1], x[:, 0] + 8), y], 1)
+    plan = np.concatenate([rows, rows[:, [1, 0, 3, 2]]])
+    image = np.full((WINDOW_CELLS, WINDOW_CELLS), UNKNOWN, np.int8)
+    drawn = rasterise(plan.reshape(-1, 2, 2) + 0.5)
+    image[60:180, 60:150] = np.where(drawn, OCCUPIED, FREE)[60:180, 60:150]
+    walls = unseen_walls(plan, image)
+    again = unseen_walls(joined(walls, told(image, CONFIG)[:-1]), image)
+    one, other = (rasterise(w.reshape(-1, 2, 2) + 0.5) for w in (walls, again))
+    around = [binary_dilation(cells, np.ones((3, 3), np.bool_)) for cells in (one, other)]
+    assert (one & ~around[1]).sum() + (other & ~around[0]).sum() <= 2
+
+
+def test_a_batch_asks_for_joined_walls():
+    config = replace(CONFIG, joined=True)
+    walls = config.frame.ordered(np.array([[183, 90, 220, 90], [210, 20, 220, 20]]))
+    sample = Sample(image_of(ROOM), walls)
+    batch = collate_unseen([sample], config)
+    known = told(sample.image, config)[:-1]
+    asked = batch.levels[0, len(known) + 1 :].numpy()
+    np.testing.assert_array_equal(asked, config.frame.ordered(joined(walls, known)))
+    assert (asked == 180).any() or (asked == 181).any()
 
 
 def test_what_exceeds_a_sequence_is_the_farthest():

@@ -16,7 +16,7 @@ ENCODERS = ("resnet", "mixer")
 LEFT_FIRST, NEAR_FIRST = "left-first", "near-first"
 # Fields that older checkpoints do not name, and what they are there.
 LATER = {"ends": LEFT_FIRST, "sight": False}
-LATER_UNSEEN = LATER | {"asked": "all", "beyond": False}
+LATER_UNSEEN = LATER | {"asked": "all", "beyond": False, "joined": False}
 ASKED = ("all", "touching")
 OPCODES = 3  # stop, move, line
 
@@ -124,13 +124,15 @@ class UnseenConfig(SequenceConfig):
     A sequence begins with the nearest `observed_segments` seen walls, which are given, and goes on with the
     unseen ones, both nearest first; all of them are those of `geometry.segments`, on the window's cells. The
     image shows where it was seen free. asked: all unseen walls, or those that touch a seen one. beyond:
-    whether the network is told how far the unknown reaches beyond each end of a seen wall.
+    whether the network is told how far the unknown reaches beyond each end of a seen wall. joined: whether
+    unseen walls reach to the seen ones that they go on or meet, so that their ends can be copied.
     """
 
     architecture: str = UNSEEN
     observation: str = "free"
     asked: str = "all"
     beyond: bool = False
+    joined: bool = False
     ends: str = NEAR_FIRST
     extent_m: float = WINDOW_M
     horizon_m: float = WINDOW_M / 2

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floorgent_ros.config import ObservationSettings
+from floorgent_ros.geometry.compiled import compiled
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, WINDOW_M, Window
 from floorgent_ros.geometry.segments import canonical_walls
 from floorgent_ros.geometry.tracing import trace_walls
@@ -27,6 +28,8 @@ CLASSES = len(RUNS) + 1
 NOT_TOLD = CLASSES  # of what was not seen
 _OWN_CELLS = 3  # a seen wall may go on so far beyond the end that was traced
 TOUCH_CELLS = 3
+JOIN_CELLS = 6  # an unseen wall begins so far from the end of the seen one that it goes on
+ASIDE_CELLS = 1  # and so far beside it, by rounding
 
 
 def told(image: NDArray[np.int8], config: UnseenConfig) -> Levels:
@@ -76,3 +79,54 @@ def touching(walls: Levels, image: NDArray[np.int8]) -> NDArray[np.bool_]:
     near = cv2.dilate((image == OCCUPIED).astype(np.uint8), np.ones((side, side), np.uint8)) > 0
     found: NDArray[np.bool_] = near[walls[:, 1], walls[:, 0]] | near[walls[:, 3], walls[:, 2]]
     return found
+
+
+def joined(walls: Levels, seen: Levels) -> Levels:
+    """(n, 4) unseen walls made to reach the seen walls (k, 4) that they go on or meet.
+
+    What is unseen begins some cells from what was seen. Here an end that lies near the end of a seen wall on
+    the same line moves there, and the whole wall onto that line; one that lies near a seen wall across moves
+    onto it. Drawn walls are cut to the unseen afterwards, so nothing is added.
+    """
+    out = walls.copy()
+    _join(out.reshape(-1, 2, 2), np.ascontiguousarray(seen).reshape(-1, 2, 2))
+    return out
+
+
+@compiled
+def _join(walls: Levels, seen: Levels) -> None:
+    """`joined` in place, (n, 2, 2) and (k, 2, 2): [wall, end, (x, y)]."""
+    for i in range(walls.shape[0]):
+        wall = walls[i]
+        for axis in range(2):  # along which it runs
+            if wall[0, 1 - axis] != wall[1, 1 - axis] or wall[0, axis] == wall[1, axis]:
+                continue
+            for end in range(2):
+                line, place = _joint(wall, end, axis, seen)
+                if line < 0:
+                    continue
+                if (wall[1 - end, axis] - place) * (wall[1 - end, axis] - wall[end, axis]) <= 0:
+                    continue  # it would turn round
+                wall[end, axis] = place
+                if seen[line, 0, 1 - axis] == seen[line, 1, 1 - axis]:
+                    wall[:, 1 - axis] = seen[line, 0, 1 - axis]
+
+
+@compiled
+def _joint(wall: Levels, end: int, axis: int, seen: Levels) -> tuple[int, int]:
+    """Which seen wall an end goes on, or else meets, and the place along the axis; −1: none."""
+    own, other, across = wall[end, axis], wall[1 - end, axis], wall[end, 1 - axis]
+    line, place, nearest = -1, 0, 2 * JOIN_CELLS + 1
+    for j in range(seen.shape[0]):
+        low = min(seen[j, 0, 1 - axis], seen[j, 1, 1 - axis])
+        high = max(seen[j, 0, 1 - axis], seen[j, 1, 1 - axis])
+        for f in range(2):
+            there, beyond_it = seen[j, f, axis], seen[j, 1 - f, axis]
+            apart = abs(own - there)
+            goes_on = low == high and abs(low - across) <= ASIDE_CELLS
+            goes_on = goes_on and (beyond_it - there) * (other - own) < 0
+            meets = there == beyond_it and low - TOUCH_CELLS <= across <= high + TOUCH_CELLS
+            rank = apart if goes_on else apart + JOIN_CELLS
+            if apart <= JOIN_CELLS and (goes_on or meets) and rank < nearest:
+                line, place, nearest = j, there, rank
+    return line, place
