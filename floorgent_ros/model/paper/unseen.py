@@ -30,6 +30,9 @@ _OWN_CELLS = 3  # a seen wall may go on so far beyond the end that was traced
 TOUCH_CELLS = 3
 JOIN_CELLS = 6  # an unseen wall begins so far from the end of the seen one that it goes on
 ASIDE_CELLS = 1  # and so far beside it, by rounding
+MEET_CELLS = (
+    2  # an unseen wall ends so far from another one across that it meets: the faces of a wall are fused
+)
 
 
 def told(image: NDArray[np.int8], config: UnseenConfig) -> Levels:
@@ -82,14 +85,18 @@ def touching(walls: Levels, image: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 
 def joined(walls: Levels, seen: Levels) -> Levels:
-    """(n, 4) unseen walls made to reach the seen walls (k, 4) that they go on or meet.
+    """(n, 4) unseen walls made to reach the seen walls (k, 4), and each other, where they go on or meet.
 
     What is unseen begins some cells from what was seen. Here an end that lies near the end of a seen wall on
     the same line moves there, and the whole wall onto that line; one that lies near a seen wall across moves
-    onto it. Drawn walls are cut to the unseen afterwards, so nothing is added.
+    onto it. Drawn walls are cut to the unseen afterwards, so nothing is added. Then an end within
+    `MEET_CELLS` of another unseen wall across moves onto that: no robot passes through such a gap, but a
+    network can copy a coordinate and cannot guess by how much a rounding changed it.
     """
     out = walls.copy()
-    _join(out.reshape(-1, 2, 2), np.ascontiguousarray(seen).reshape(-1, 2, 2))
+    ends = out.reshape(-1, 2, 2)
+    _join(ends, np.ascontiguousarray(seen).reshape(-1, 2, 2))
+    _meet(ends, ends.copy())
     return out
 
 
@@ -130,3 +137,25 @@ def _joint(wall: Levels, end: int, axis: int, seen: Levels) -> tuple[int, int]:
             if apart <= JOIN_CELLS and (goes_on or meets) and rank < nearest:
                 line, place, nearest = j, there, rank
     return line, place
+
+
+@compiled
+def _meet(walls: Levels, before: Levels) -> None:
+    """Move ends of straight walls (n, 2, 2), in place, onto the nearest ones across, as they were before."""
+    for i in range(walls.shape[0]):
+        for axis in range(2):
+            across = before[i, 0, 1 - axis]
+            if across != before[i, 1, 1 - axis] or before[i, 0, axis] == before[i, 1, axis]:
+                continue
+            for end in range(2):
+                own, other = before[i, end, axis], before[i, 1 - end, axis]
+                nearest, place = MEET_CELLS + 1, own
+                for j in range(walls.shape[0]):
+                    there = before[j, 0, axis]
+                    low = min(before[j, 0, 1 - axis], before[j, 1, 1 - axis]) - MEET_CELLS
+                    high = max(before[j, 0, 1 - axis], before[j, 1, 1 - axis]) + MEET_CELLS
+                    crosses = j != i and there == before[j, 1, axis] and low <= across <= high
+                    if crosses and abs(there - own) < nearest:
+                        nearest, place = abs(there - own), there
+                if (other - place) * (other - own) > 0:
+                    walls[i, end, axis] = place
