@@ -43,7 +43,7 @@ demo: setup  ## the main job for real, pictures in demo_output/; MAP=some/map.ya
 .PHONY: test
 test: compile lint  ## linters, types and the whole test suite once, the colcon build included
 ifeq ($(PYTEST_ARGS),)
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore test/ros --ignore test/view
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --ignore test/ros --ignore test/view
 	@$(BIN)/python -m pytest test/ros test/view
 else
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -60,7 +60,7 @@ def unseen_walls(walls: Levels, image: NDArray[np.int8]) -> Levels:
 
     A cell is shown when it was seen free, or lies within `SEEN_CELLS` of an observed occupied cell.
     """
-    near = _near_occupied(image == OCCUPIED, SEEN_CELLS)
+    near = grown(image == OCCUPIED, SEEN_CELLS)
     return _runs(walls, near | (image == FREE), MIN_UNSEEN_CELLS)
 
 
@@ -72,6 +72,19 @@ def target_walls(segments: Segments, frame: Window, image: NDArray[np.int8], hor
 def to_metres(walls: Levels, frame: Window) -> Segments:
     """(N, 4) cells of the frame → (N, 2, 2) metres in the map frame, through the cells' centres."""
     return frame.to_frame(walls.reshape(-1, 2, 2) + 0.5)
+
+
+def grown(cells: NDArray[np.bool_], by: int) -> NDArray[np.bool_]:
+    """Cells (H, W) and all that lie within `by` cells of one in x and in y."""
+    near = cells.copy()
+    for _ in range(by):
+        wider = near.copy()
+        wider[1:] |= near[:-1]
+        wider[:-1] |= near[1:]
+        near = wider.copy()
+        near[:, 1:] |= wider[:, :-1]
+        near[:, :-1] |= wider[:, 1:]
+    return near
 
 
 def _straighten(cells: Segments) -> Segments:
@@ -88,18 +101,6 @@ def _straighten(cells: Segments) -> Segments:
 def _left_to_right(levels: Levels) -> Levels:
     swap = (levels[:, 0] > levels[:, 2]) | ((levels[:, 0] == levels[:, 2]) & (levels[:, 1] > levels[:, 3]))
     return np.where(swap[:, None], levels[:, [2, 3, 0, 1]], levels)
-
-
-def _near_occupied(occupied: NDArray[np.bool_], cells: int) -> NDArray[np.bool_]:
-    near = occupied.copy()
-    for _ in range(cells):
-        grown = near.copy()
-        grown[1:] |= near[:-1]
-        grown[:-1] |= near[1:]
-        near = grown.copy()
-        near[:, 1:] |= grown[:, :-1]
-        near[:, :-1] |= grown[:, 1:]
-    return near
 
 
 def _join(lines: Levels) -> Levels:

@@ -6,14 +6,13 @@ Here it is made one. Both parts stand nearest first.
 
 from __future__ import annotations
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from floorgent_ros.config import ObservationSettings
 from floorgent_ros.geometry.compiled import compiled
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, WINDOW_M, Window
-from floorgent_ros.geometry.segments import canonical_walls
+from floorgent_ros.geometry.segments import canonical_walls, grown
 from floorgent_ros.geometry.tracing import trace_walls
 from floorgent_ros.model.paper.config import UnseenConfig
 
@@ -78,8 +77,7 @@ def beyond(walls: Levels, image: NDArray[np.int8]) -> Classes:
 
 def touching(walls: Levels, image: NDArray[np.int8]) -> NDArray[np.bool_]:
     """(n, 4) walls → (n,) whether an end lies within `TOUCH_CELLS` of an observed occupied cell."""
-    side = 2 * TOUCH_CELLS + 1
-    near = cv2.dilate((image == OCCUPIED).astype(np.uint8), np.ones((side, side), np.uint8)) > 0
+    near = grown(image == OCCUPIED, TOUCH_CELLS)
     found: NDArray[np.bool_] = near[walls[:, 1], walls[:, 0]] | near[walls[:, 3], walls[:, 2]]
     return found
 
