@@ -226,6 +226,13 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
         "--detour-m", type=float, metavar="M", help="of the doors in completions, instead of the default"
     )
     lidar.add_argument("--completions", type=int, metavar="N", help="instead of the default number")
+    lidar.add_argument(
+        "--candidates",
+        type=int,
+        metavar="M",
+        help="draw M, keep the completions (default: the node's; 0: all)",
+    )
+    lidar.add_argument("--critic", type=Path, metavar="F", help="that chooses (default: the shipped one)")
     lidar.add_argument("--seed", type=int, default=0, metavar="N", help="of viewpoints and completions")
     lidar.add_argument(
         "--turn",

@@ -98,7 +98,17 @@ class PredictorSettings:
         choices=("auto", "float32", "bfloat16", "float16"),
         read_only=True,
     )
+    critic: str = setting(
+        "", "path of the critic's .safetensors checkpoint; empty: the shipped one", read_only=True
+    )
     completions: int = setting(8, "Monte Carlo completions a prediction", low=1, high=128)
+    candidates: int = setting(
+        64,
+        "completions drawn, of which those are kept whose median the critic expects to err least; as many as "
+        "completions or fewer: all are kept",
+        low=0,
+        high=256,
+    )
     seed: int = setting(
         0, "random seed; constant, so that the picture does not flicker", low=0, high=2**63 - 1
     )

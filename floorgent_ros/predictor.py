@@ -21,7 +21,8 @@ from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
-from floorgent_ros.model.checkpoint import Network, load_checkpoint
+from floorgent_ros.model.checkpoint import CRITIC, Network, load_checkpoint, shipped
+from floorgent_ros.model.critic import Critic, keep
 from floorgent_ros.model.inpainting import Inpainter
 from floorgent_ros.model.memory import ThriftySampler
 from floorgent_ros.model.paper.network import SequenceNet
@@ -81,9 +82,11 @@ class DistancePredictor:
         name: str = "network",
         settings: PredictorSettings | None = None,
         observation: ObservationSettings | None = None,
+        critic: Critic | None = None,
     ) -> None:
-        """network: on its device, in its precision and in evaluation mode."""
+        """network: on its device, in its precision and in evaluation mode. critic: None, all are kept."""
         self.network = network
+        self.critic = critic
         self.sampler = ThriftySampler(network)
         self.name = name
         self.settings = settings or PredictorSettings()
@@ -99,21 +102,23 @@ class DistancePredictor:
         settings: PredictorSettings | None = None,
         observation: ObservationSettings | None = None,
     ) -> DistancePredictor:
-        """Load a checkpoint, by default the shipped one.
+        """Load a checkpoint, by default the shipped one, and the critic that the settings name.
 
         device: auto, cpu, cuda or cuda:N. precision: auto, float32, bfloat16 or float16. Raises
         `CheckpointError` or `ConfigError`, one line each.
         """
         chosen = _device(device)
         network, _ = load_checkpoint(path)
-        if isinstance(network, Inpainter):
-            raise CheckpointError(
-                f"{path}: architecture {network.config.architecture!r} draws no completions; give it to "
-                "`floorgent evaluate lidar --peers`, and here a FloorGenT checkpoint"
-            )
+        if isinstance(network, Inpainter | Critic):
+            cure = "give a FloorGenT checkpoint here"
+            if isinstance(network, Inpainter):
+                cure = "give it to `floorgent evaluate lidar --peers`, and here a FloorGenT checkpoint"
+            architecture = network.config.architecture
+            raise CheckpointError(f"{path}: architecture {architecture!r} draws no completions; {cure}")
         network.to(chosen, _precision(precision, chosen))
         name = Path(path).name if path else "the shipped weights"
-        return cls(network, name=name, settings=settings, observation=observation)
+        critic = load_critic((settings or PredictorSettings()).critic or None).to(chosen)
+        return cls(network, name=name, settings=settings, observation=observation, critic=critic)
 
     @property
     def device(self) -> torch.device:
@@ -178,18 +183,36 @@ class DistancePredictor:
         with watch("complete"):
             nucleus = Nucleus(settings.top_p, settings.temperature, settings.wall_log_odds)
             observed = observation if isinstance(self.network, SequenceNet) else observation.image
-            drawn = self.sampler(observed, count, seed, nucleus)
+            drawn = self.sampler(observed, self._drawn(count), seed, nucleus)
         with watch("trim"):
             walls = with_doors([_unseen(levels, observation) for levels in drawn], observation, settings)
-        return distance_field_of(
-            grid,
-            observation,
-            walls,
-            inflation_radius_m=settings.inflation_radius_m,
-            seed=seed,
-            horizon_m=self.horizon_m,
-            watch=watch,
+        ways = Searched.of(observation, walls, settings.inflation_radius_m, watch)
+        if self.critic is not None and len(walls) > count:
+            with watch("choose"):
+                chosen = keep(self.critic, observation, ways.fields, count)
+                walls, ways = [walls[index] for index in chosen], ways.only(chosen)
+        return _summarised(grid, observation, walls, ways, seed, self.horizon_m, watch)
+
+    def _drawn(self, count: int) -> int:
+        """How many completions are drawn so that so many can be kept."""
+        return count if self.critic is None else max(count, self.settings.candidates)
+
+
+def load_critic(path: str | Path | None = None) -> Critic:
+    """The critic of a checkpoint, by default the shipped one; `CheckpointError` for another network."""
+    path = path or shipped(CRITIC)
+    critic, _ = load_checkpoint(path)
+    if not isinstance(critic, Critic):
+        raise CheckpointError(
+            f"{path}: architecture {critic.config.architecture!r} is no critic; leave critic empty for the "
+            "shipped one"
         )
+    if critic.config.levels != WINDOW_CELLS:
+        raise CheckpointError(
+            f"{path}: a critic of {critic.config.levels} cells a side, the window has {WINDOW_CELLS}; leave "
+            "critic empty for the shipped one"
+        )
+    return critic
 
 
 def with_doors(
@@ -222,29 +245,66 @@ def distance_field_of(
     rasters (N, 256, 256): completions that are drawn in the window already, whatever the walls say.
     """
     watch = watch or Stopwatch()
-    with watch("rasterise"):
-        if rasters is None:
-            rasters = np.stack([rasterise_metres(walls, observation.window) for walls in completions])
-        blocked = np.stack(
-            [distances.blocked(observation.states, raster, inflation_radius_m) for raster in rasters]
-        )
-    with watch("distance"):
-        fields = distances.distance_fields(blocked)
+    ways = Searched.of(observation, completions, inflation_radius_m, watch, rasters)
+    return _summarised(grid, observation, completions, ways, seed, horizon_m, watch)
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """Of N completions: rasters and blocked (N, 256, 256) bool, fields (N, 256, 256) m, +inf unreachable."""
+
+    rasters: NDArray[np.bool_]
+    blocked: NDArray[np.bool_]
+    fields: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        observation: Observation,
+        completions: list[NDArray[np.float32]],
+        inflation_radius_m: float,
+        watch: Stopwatch,
+        rasters: NDArray[np.bool_] | None = None,
+    ) -> Searched:
+        """Draw the walls in the window, unless rasters holds that already, and search each completion."""
+        with watch("rasterise"):
+            if rasters is None:
+                rasters = np.stack([rasterise_metres(walls, observation.window) for walls in completions])
+            states = observation.states
+            blocked = np.stack([distances.blocked(states, raster, inflation_radius_m) for raster in rasters])
+        with watch("distance"):
+            fields = distances.distance_fields(blocked)
+        return cls(rasters, blocked, fields)
+
+    def only(self, chosen: NDArray[np.int64]) -> Searched:
+        """These completions alone."""
+        return Searched(self.rasters[chosen], self.blocked[chosen], self.fields[chosen])
+
+
+def _summarised(
+    grid: OccupancyMap,
+    observation: Observation,
+    completions: list[NDArray[np.float32]],
+    ways: Searched,
+    seed: int,
+    horizon_m: float,
+    watch: Stopwatch,
+) -> DistanceField:
     with watch("summarise"):
-        found = distances.summarise(fields)
+        found = distances.summarise(ways.fields)
         return DistanceField(
             distance=_published(found.median, observation.states),
             spread=found.spread.astype(np.float32),
             reach_probability=found.reach.astype(np.float32),
-            occupancy=_occupancy(rasters, observation.states),
+            occupancy=_occupancy(ways.rasters, observation.states),
             completions=completions,
             observation=observation,
             origin=observation.window.origin,
             source=observation.window.viewpoint,
             seed=seed,
             horizon_m=horizon_m,
-            blocked=blocked,
-            source_note=_note(grid, observation, blocked),
+            blocked=ways.blocked,
+            source_note=_note(grid, observation, ways.blocked),
             timings=watch.milliseconds,
         )
 

@@ -11,15 +11,18 @@ from tiny_model import tiny_config, tiny_network
 
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import CheckpointError, ConfigError, MapError
-from floorgent_ros.evaluation.baselines import unknown_is_free, unknown_is_wall
+from floorgent_ros.geometry.assumptions import unknown_is_free, unknown_is_wall
 from floorgent_ros.geometry.distance import dilate, distance_field, start_cell
 from floorgent_ros.geometry.doors import Ways, open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, OccupancyMap
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.model.checkpoint import save_checkpoint
+from floorgent_ros.model.critic import keep
 from floorgent_ros.predictor import DistancePredictor, distance_field_of
 
-SETTINGS = PredictorSettings(completions=4, seed=5, top_p=1.0, inflation_radius_m=0.45, detour_m=0.0)
+SETTINGS = PredictorSettings(
+    completions=4, candidates=12, seed=5, top_p=1.0, inflation_radius_m=0.45, detour_m=0.0
+)
 INSIDE = (3.0, 2.0)
 
 
@@ -51,6 +54,11 @@ def block():
     return OccupancyMap(cells, 0.05)
 
 
+def drawing(predictor, **changes):
+    """The same predictor without a critic, so that what is drawn is kept."""
+    return DistancePredictor(predictor.network, settings=dataclasses.replace(SETTINGS, **changes))
+
+
 @pytest.fixture(scope="module")
 def field(predictor):
     return predictor.predict(room(), INSIDE)
@@ -79,6 +87,11 @@ def recomputed(field, inflation_radius_m):
     first, second = ordered[-(-count // 2) - 1], ordered[count // 2]
     distance = np.where(np.isfinite(second), (first + second) / 2, first).astype(np.float32)
     return np.where(states == OCCUPIED, np.float32(np.nan), distance), ordered
+
+
+def searched(field):
+    """Distances of each completion."""
+    return np.stack([distance_field(cells, start_cell(cells)) for cells in field.blocked])
 
 
 @pytest.mark.parametrize("name", ["field", "turned"])
@@ -115,10 +128,31 @@ def test_shapes_types_and_frames(field):
         "trim",
         "rasterise",
         "distance",
+        "choose",
         "summarise",
     ]
     assert min(field.timings.values()) > 0
     assert field.source_note == ""
+
+
+def test_what_is_kept_was_drawn_and_errs_least_in_the_critics_eyes(predictor, field):
+    every = predictor.predict(room(), INSIDE, completions=SETTINGS.candidates)
+    assert "choose" not in every.timings
+    drawn = [walls.tobytes() for walls in every.completions]
+    kept = [drawn.index(walls.tobytes()) for walls in field.completions]
+    assert kept == sorted(kept)
+    assert kept == keep(predictor.critic, field.observation, searched(every), SETTINGS.completions).tolist()
+    assert kept != list(range(SETTINGS.completions))
+
+
+@pytest.mark.parametrize("candidates", [0, 4])
+def test_without_further_candidates_the_first_are_kept(predictor, candidates):
+    settings = dataclasses.replace(SETTINGS, candidates=candidates)
+    few = DistancePredictor(predictor.network, settings=settings, critic=predictor.critic)
+    none = DistancePredictor(predictor.network, settings=SETTINGS)
+    fields = [one.predict(room(), INSIDE) for one in (few, none)]
+    assert np.array_equal(fields[0].distance, fields[1].distance, equal_nan=True)
+    assert len(fields[1].completions) == SETTINGS.completions
 
 
 def test_completions_of_a_turned_map_lie_in_the_map_frame(turned):
@@ -169,13 +203,13 @@ def test_occupancy_is_the_share_of_completions_beside_what_was_seen(field):
 def test_same_seed_same_result_and_the_arguments_go_before_the_settings(predictor, field):
     again = predictor.predict(room(), INSIDE, seed=SETTINGS.seed, completions=SETTINGS.completions)
     other = predictor.predict(room(), INSIDE, seed=6)
-    fewer = predictor.predict(room(), INSIDE, completions=2)
+    every, fewer = (drawing(predictor).predict(room(), INSIDE, completions=count) for count in (4, 2))
     for name in ("distance", "spread", "reach_probability", "occupancy"):
         assert np.array_equal(getattr(again, name), getattr(field, name), equal_nan=True)
     assert all(np.array_equal(a, b) for a, b in zip(again.completions, field.completions, strict=True))
     assert not np.array_equal(other.distance, field.distance, equal_nan=True)
     assert other.seed == 6
-    assert [len(walls) for walls in fewer.completions] == [len(walls) for walls in field.completions[:2]]
+    assert [len(walls) for walls in fewer.completions] == [len(walls) for walls in every.completions[:2]]
 
 
 def test_one_completion_is_its_own_median(predictor):
@@ -264,9 +298,8 @@ def test_completions_keep_to_what_is_unseen(shown, request):
         assert not (drawn & dilate(observation.image == OCCUPIED, 0.15)).any()
 
 
-def test_doors_are_opened_in_the_completions_that_are_published(predictor, field):
-    settings = dataclasses.replace(SETTINGS, detour_m=3.0)
-    found = DistancePredictor(predictor.network, settings=settings).predict(room(), INSIDE)
+def test_doors_are_opened_in_the_completions_that_are_published(predictor):
+    field, found = (drawing(predictor, detour_m=m).predict(room(), INSIDE) for m in (0.0, 3.0))
     observation = found.observation
     for walls, drawn in zip(found.completions, field.completions, strict=True):
         expected = open_doors(drawn, Ways.of(observation.states, 0.45), observation.window, 3.0)

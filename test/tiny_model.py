@@ -13,6 +13,7 @@ from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.network import Batch, FloorNet
 from floorgent_ros.model.sequence import FREE, Layout
 from floorgent_ros.training.dataset import pack
+from floorgent_ros.training.samples import Sample
 
 Ints = NDArray[np.int64]
 
@@ -89,10 +90,17 @@ def has_free_and_straight(rows: Ints) -> bool:
     return bool((rows[:, 2] == FREE).any() and (rows[:, 2] != FREE).any())
 
 
-def write_samples(folder: Path, samples: list[tuple[NDArray[np.int8], Ints]]) -> None:
-    """Write a folder as `training.dataset.prepare` does; samples: (256, 256) images and (N, 4) levels."""
+def write_samples(
+    folder: Path, samples: list[tuple[NDArray[np.int8], Ints]], ways: NDArray[np.uint16] | None = None
+) -> None:
+    """Write a folder as `training.dataset.prepare` does; samples: (256, 256) images and (N, 4) levels.
+
+    ways: as `Sample.ways`, of all; by default none is known.
+    """
     folder.mkdir(parents=True)
     walls = [levels for _, levels in samples]
     np.save(folder / "walls.npy", np.concatenate(walls).astype(np.uint8))
     np.save(folder / "images.npy", np.stack([pack(image) for image, _ in samples]))
+    ways = np.stack([Sample(*sample).ways for sample in samples]) if ways is None else ways
+    np.save(folder / "ways.npy", ways)
     np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum([len(wall) for wall in walls])]))

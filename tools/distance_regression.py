@@ -25,9 +25,9 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from floorgent_ros.errors import FloorgentError
-from floorgent_ros.evaluation.baselines import SATURATION_M, saturated, unknown_costs, unknown_is_free
 from floorgent_ros.evaluation.cases import KINDS, cases
 from floorgent_ros.evaluation.interval import ratio_interval
+from floorgent_ros.geometry.assumptions import SATURATION_M, saturated, unknown_costs, unknown_is_free
 from floorgent_ros.geometry.grid import UNKNOWN, Window, crop
 from floorgent_ros.model.encoder import STATES, UNSHUFFLE, states_of
 from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig

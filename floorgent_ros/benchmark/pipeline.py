@@ -22,6 +22,7 @@ PREDICTED = {
     "trim": "trim and doors",
     "rasterise": "rasterise",
     "distance": "distance",
+    "choose": "choose",
     "summarise": "median",
 }
 WHOLE_CPU = "end to end, processor time"

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from floorgent_ros.config import PredictorSettings
-from floorgent_ros.geometry.distance import dilate, distance_fields
-from floorgent_ros.geometry.grid import OccupancyMap, Window
-from floorgent_ros.geometry.raster import rasterise_metres
+from floorgent_ros.geometry.grid import OccupancyMap
 from floorgent_ros.plans.plan import Plan, turned
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.simulation.lidar import Scene
 from floorgent_ros.simulation.site import Site, WalkSettings, map_from, walk
+from floorgent_ros.simulation.truth import Truth
 
 KINDS = {"scan": 1, "walk": 6}  # scans of each kind of case
 VIEWPOINTS = 4  # a floor
@@ -64,39 +62,21 @@ def cases(
             yield _case(kind, floor, plan, grid, places[-1])
 
 
-def true_distance(plan: Plan, viewpoint: tuple[float, float]) -> NDArray[np.float64]:
-    """Distances (256, 256), m, with every wall and window of the plan known."""
-    return _from_start(_true_blocked(plan, viewpoint))
-
-
 def _case(
     kind: str, floor: FloorFile, plan: Plan, grid: OccupancyMap, viewpoint: tuple[float, float]
 ) -> Case:
-    blocked = _true_blocked(plan, viewpoint)
-    truth = _from_start(blocked)
-    indoor = plan.indoor(Window(viewpoint).to_cell, truth.shape)
-    reached = np.isfinite(truth)
+    truth = Truth.of(plan, viewpoint)
     return Case(
         kind,
         floor.building,
         floor.path.stem,
         grid,
         viewpoint,
-        truth,
-        counted=indoor & reached,
+        truth.distance,
+        truth.counted,
         segments=plan.segments,
-        shut=indoor & ~reached & ~blocked,
+        shut=truth.shut,
     )
-
-
-def _from_start(blocked: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Distances from where a prediction's search would begin, too: beside a viewpoint in a blocked cell."""
-    return distance_fields(blocked[None])[0]
-
-
-def _true_blocked(plan: Plan, viewpoint: tuple[float, float]) -> NDArray[np.bool_]:
-    walls = rasterise_metres(plan.segments, Window(viewpoint))
-    return dilate(walls, PredictorSettings.inflation_radius_m)
 
 
 def _turned(place: tuple[float, float], angle: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from floorgent_ros.evaluation.baselines import saturated
+from floorgent_ros.geometry.assumptions import saturated
 from floorgent_ros.geometry.distance import distance_fields
 
 ABOVE_M = (0.2, 1.0, 3.0, 8.0)

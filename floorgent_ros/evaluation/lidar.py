@@ -18,14 +18,7 @@ from tqdm import tqdm
 
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import ConfigError, PlanError
-from floorgent_ros.evaluation.baselines import (
-    SATURATION_M,
-    best_multiple,
-    saturated,
-    unknown_costs,
-    unknown_is_free,
-    unknown_is_wall,
-)
+from floorgent_ros.evaluation.baselines import best_multiple
 from floorgent_ros.evaluation.cases import KINDS, VIEWPOINTS, Case, cases
 from floorgent_ros.evaluation.detours import Detours, shares
 from floorgent_ros.evaluation.detours import table as detour_table
@@ -34,6 +27,13 @@ from floorgent_ros.evaluation.oracle import oracle
 from floorgent_ros.evaluation.peers import THRESHOLD, Peers, kept, rows
 from floorgent_ros.evaluation.reliability import Claims, reliability, reliability_figure
 from floorgent_ros.evaluation.turns import sweep, turn_table
+from floorgent_ros.geometry.assumptions import (
+    SATURATION_M,
+    saturated,
+    unknown_costs,
+    unknown_is_free,
+    unknown_is_wall,
+)
 from floorgent_ros.geometry.grid import UNKNOWN, Window, crop
 from floorgent_ros.geometry.raster import rasterise_metres
 from floorgent_ros.plans.split import FloorFile, floors, training_floors
@@ -48,6 +48,7 @@ SAMPLING = (
     "wall_log_odds",
     "detour_m",
     "completions",
+    "candidates",
 )  # settings that the command line may change
 METHODS = ("prediction", "null", "multiple", "unknown_costs", "unknown_is_wall")
 LABEL = 36  # columns of a row's name in the text report
@@ -234,6 +235,7 @@ def main_from_cli(args: argparse.Namespace) -> int:
     if args.floors:
         chosen = chosen[: args.floors]
     given = {name: value for name in SAMPLING if (value := getattr(args, name)) is not None}
+    given |= {"critic": str(args.critic)} if args.critic else {}
     predictor = DistancePredictor.from_checkpoint(
         args.checkpoint, device=args.device, settings=PredictorSettings(**given)
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import CheckpointError, ConfigError
-from floorgent_ros.evaluation.baselines import weighted_distance
+from floorgent_ros.geometry.assumptions import weighted_distance
 from floorgent_ros.geometry.grid import OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation
 from floorgent_ros.model.checkpoint import load_checkpoint, shipped

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from floorgent_ros.evaluation.baselines import saturated
 from floorgent_ros.evaluation.cases import Case
+from floorgent_ros.geometry.assumptions import saturated
 from floorgent_ros.geometry.grid import UNKNOWN
 from floorgent_ros.plots import new_figure
 from floorgent_ros.predictor import DistanceField

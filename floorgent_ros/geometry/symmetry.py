@@ -1,11 +1,14 @@
-"""The eight signed permutations of the plane (section IV-A1), on levels."""
+"""The eight signed permutations of the plane (section IV-A1), on levels and images."""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 SYMMETRIES = 8
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def turn_levels(walls: NDArray[np.int64], symmetry: int, top: int) -> NDArray[np.int64]:
@@ -20,3 +23,11 @@ def turn_levels(walls: NDArray[np.int64], symmetry: int, top: int) -> NDArray[np
     if symmetry & 2:
         walls = walls * (1, -1, 1, -1) + (0, top, 0, top)
     return walls
+
+
+def turn_image(image: NDArray[Scalar], symmetry: int) -> NDArray[Scalar]:
+    """(…, L, L) → the same image mirrored and swapped as `turn_levels` does walls."""
+    image = np.swapaxes(image, -1, -2) if symmetry & 4 else image
+    image = image[..., ::-1] if symmetry & 1 else image
+    image = image[..., ::-1, :] if symmetry & 2 else image
+    return np.ascontiguousarray(image)

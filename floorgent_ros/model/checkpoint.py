@@ -16,23 +16,26 @@ from torch.overrides import TorchFunctionMode
 
 from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.model.config import ModelConfig
+from floorgent_ros.model.critic import Critic, CriticConfig
 from floorgent_ros.model.inpainting import Inpainter, InpaintingConfig
 from floorgent_ros.model.network import FloorNet
 from floorgent_ros.model.paper.config import ARCHITECTURES, LATER, LATER_UNSEEN, SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.whole_file import whole_file
 
-Config = ModelConfig | SequenceConfig | InpaintingConfig
+Config = ModelConfig | SequenceConfig | InpaintingConfig | CriticConfig
 Network = FloorNet | SequenceNet  # what draws completions
-AnyNetwork = Network | Inpainter
+AnyNetwork = Network | Inpainter | Critic
 
 CONFIGURATIONS: dict[str, type[Config]] = {
     ModelConfig.architecture: ModelConfig,
     InpaintingConfig.architecture: InpaintingConfig,
+    CriticConfig.architecture: CriticConfig,
     **dict.fromkeys(ARCHITECTURES, SequenceConfig),
     UnseenConfig.architecture: UnseenConfig,
 }  # by architecture
 
+DECODER, CRITIC = "floorgent.safetensors", "critic.safetensors"  # what a robot loads
 MAX_BYTES = 1 << 30  # a larger file is no checkpoint of this package
 MAX_SIZE = 4096  # no width, depth or length of a network exceeds this: a file cannot make us allocate more
 MAX_SIDE = 128  # patches: tables of a network grow with their cube
@@ -42,15 +45,17 @@ DEPTHS = ("layers", "blocks", "encoder_blocks", "mixer_layers")
 CURE = "give the path of a FloorGenT .safetensors file, or leave it empty for the shipped weights"
 
 
-def shipped() -> Path:
-    """Path of the weights that come with the package."""
-    return Path(__file__).resolve().parent.parent / "weights" / "floorgent.safetensors"
+def shipped(name: str = DECODER) -> Path:
+    """Path of weights that come with the package, by default those that draw."""
+    return Path(__file__).resolve().parent.parent / "weights" / name
 
 
 def build(config: Config) -> AnyNetwork:
     """A network of this configuration with random weights."""
     if isinstance(config, SequenceConfig):
         return SequenceNet(config)
+    if isinstance(config, CriticConfig):
+        return Critic(config)
     return Inpainter(config) if isinstance(config, InpaintingConfig) else FloorNet(config)
 
 

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from floorgent_ros.errors import ConfigError
 from floorgent_ros.geometry.grid import UNKNOWN
 from floorgent_ros.model.config import ModelConfig
 from floorgent_ros.model.encoder import STATES, UNSHUFFLE, states_of
 from floorgent_ros.model.network import Batch, FloorNet, Losses
+from floorgent_ros.model.unet import UNet, check_widths
 
 ARCHITECTURE = "inpainting-unet-1"
 PRIOR = 0.017  # share of the unknown cells that hold an unseen wall: what an untrained network says
-GROUPS = 8  # of the group norm; a width is a multiple of it
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,7 @@ class InpaintingConfig:
     blocks: int = 1
 
     def __post_init__(self) -> None:
-        wrong = [width for width in self.widths if width % GROUPS]
-        if not self.widths or wrong:
-            raise ConfigError(f"widths = {self.widths}: use multiples of {GROUPS}")
-        coarsest = UNSHUFFLE * 2 ** (len(self.widths) - 1)
-        if self.levels % coarsest:
-            raise ConfigError(f"levels = {self.levels}: use a multiple of {coarsest} for these widths")
+        check_widths(self.widths, self.levels)
 
     @property
     def patch(self) -> int:
@@ -61,60 +54,20 @@ class InpaintingConfig:
         return ModelConfig.max_segments
 
 
-class Residual(nn.Module):
-    """Two 3 × 3 convolutions beside a short cut, pre-activation (He et al., 2016), gated by ReZero."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.branch = nn.Sequential(
-            nn.GroupNorm(GROUPS, width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1),
-            nn.GroupNorm(GROUPS, width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1),
-        )
-        self.gate = nn.Parameter(torch.full((1,), 0.3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) → the same shape."""
-        return x + self.gate * self.branch(x)
-
-
-class Inpainter(nn.Module):
-    """U-Net (Ronneberger et al., 2015) with its configuration.
-
-    The image's 4 × 4 cells are channels of the finest map, at the way in and out, so that an epoch is
-    affordable on a CPU.
-    """
+class Inpainter(UNet):
+    """The U-Net with its configuration."""
 
     def __init__(self, config: InpaintingConfig) -> None:
-        super().__init__()
+        side = config.levels // UNSHUFFLE
+        super().__init__(STATES * UNSHUFFLE**2, UNSHUFFLE**2, config.widths, config.blocks, side)
         self.config = config
-        widths, side = config.widths, config.levels // UNSHUFFLE
-        self.stem = nn.Conv2d(STATES * UNSHUFFLE**2, widths[0], 3, padding=1)
-        self.place = nn.Parameter(torch.zeros(1, widths[0], side, side))
-        self.downs = nn.ModuleList(_residuals(width, config.blocks) for width in widths)
-        self.shrink = nn.ModuleList(nn.Conv2d(a, b, 2, stride=2) for a, b in pairwise(widths))
-        self.grow = nn.ModuleList(nn.Conv2d(b, 4 * a, 1) for a, b in pairwise(widths))
-        self.ups = nn.ModuleList(_residuals(width, config.blocks) for width in widths)
-        self.norm = nn.GroupNorm(GROUPS, widths[0])
-        self.head = nn.Conv2d(widths[0], UNSHUFFLE**2, 3, padding=1)
         nn.init.constant_(self.head.bias, math.log(PRIOR / (1 - PRIOR)))  # type: ignore[arg-type]
 
     def logits(self, image: Tensor) -> Tensor:
         """(B, L, L) int8 of −1 unknown, 0 free, 100 occupied → (B, L, L) log odds of an unseen wall."""
         states = states_of(image).to(self.stem.weight.dtype)
-        x = self.stem(functional.pixel_unshuffle(states, UNSHUFFLE)) + self.place
-        skips = []
-        for level, down in enumerate(self.downs):
-            x = down(self.shrink[level - 1](x) if level else x)
-            skips.append(x)
-        x = self.ups[-1](skips.pop())
-        for up, grow in zip(reversed(self.ups[:-1]), reversed(self.grow), strict=True):
-            x = up(skips.pop() + functional.pixel_shuffle(grow(x), 2))
-        x = self.head(functional.relu(self.norm(x)))
-        return functional.pixel_shuffle(x, UNSHUFFLE)[:, 0]
+        maps = self.maps(functional.pixel_unshuffle(states, UNSHUFFLE))
+        return functional.pixel_shuffle(maps, UNSHUFFLE)[:, 0]
 
     def forward(self, batch: Batch) -> Losses:
         """Negative log likelihood of each sample's unknown cells, taken for independent, nats.
@@ -137,7 +90,3 @@ def wall_probability(network: Inpainter | FloorNet, image: Tensor) -> Tensor:
     """
     logits = network.encoder(image).raster if isinstance(network, FloorNet) else network.logits(image)
     return logits.float().sigmoid() * (image == UNKNOWN)
-
-
-def _residuals(width: int, count: int) -> nn.Sequential:
-    return nn.Sequential(*(Residual(width) for _ in range(count)))

@@ -1,9 +1,10 @@
 """Samples on disk: drawn once in parallel, read by memory map, turned and batched by length.
 
 A folder of samples holds ``images.npy`` (N, L, L / 4) uint8, four states a byte; ``walls.npy`` (M, 4)
-uint8; ``offsets.npy`` (N + 1,) int64, sample i owning walls offsets[i] to offsets[i + 1]; and
-``settings.json``, what they were drawn from. One encoded example: the byte 0b10010010 is occupied, unknown,
-free, occupied, read from the lowest two bits (0 unknown, 1 free, 2 occupied).
+uint8; ``offsets.npy`` (N + 1,) int64, sample i owning walls offsets[i] to offsets[i + 1]; ``ways.npy``
+(N, 3, P, P) uint16 as `Sample.ways`; and ``settings.json``, what they were drawn from. One encoded example:
+the byte 0b10010010 is occupied, unknown, free, occupied, read from the lowest two bits (0 unknown, 1 free,
+2 occupied).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tqdm import tqdm
 
 from floorgent_ros.errors import FloorgentError, PlanError
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
+from floorgent_ros.geometry.lattice import POINTS
 from floorgent_ros.geometry.raster import rasterise
 from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.model.network import Batch
@@ -34,7 +36,7 @@ Collated = TypeVar("Collated")
 
 _STATES = np.array([UNKNOWN, FREE, OCCUPIED, UNKNOWN], np.int8)
 _CHUNK = 64  # samples a worker draws in one task
-_VERSION = 1  # of the drawing; a change of what it does makes older samples stale
+_VERSION = 2  # of the drawing; a change of what it does makes older samples stale
 _SETTINGS = "settings.json"
 
 
@@ -106,31 +108,33 @@ def prepare(
         for index, part in enumerate(parts)
     ]
     images = np.zeros((count, WINDOW_CELLS, WINDOW_CELLS // 4), np.uint8)
+    ways = np.zeros((count, 3, POINTS, POINTS), np.uint16)
     walls: list[NDArray[np.uint8]] = []
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         for samples in tqdm(
             pool.imap(draw_many, tasks), total=len(tasks), desc="drawing samples", unit="batch"
         ):
-            for image, wall in samples:
-                images[len(walls)] = image
+            for image, wall, way in samples:
+                images[len(walls)], ways[len(walls)] = image, way
                 walls.append(wall)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "offsets.npy").unlink(missing_ok=True)
     np.save(folder / "walls.npy", np.concatenate(walls))
     np.save(folder / "images.npy", images)
+    np.save(folder / "ways.npy", ways)
     made_from = json.dumps(_made_from(floors, count, horizon_m, seed), indent=1)
     (folder / _SETTINGS).write_text(made_from, encoding="utf-8")
     offsets = np.concatenate([[0], np.cumsum([len(wall) for wall in walls])])
     np.save(folder / "offsets.npy", offsets)  # last: its presence says that the folder is whole
 
 
-def draw_many(task: Draw) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+def draw_many(task: Draw) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint16]]]:
     """Draw a task's samples, packed. A floor that gives none is replaced by one of the task, or a spare."""
     rng = np.random.default_rng(task.seed)
     sites: dict[Path, Site | None] = {}
     others = tuple(dict.fromkeys((*task.floors, *task.spares)))
     samples = (_draw_one((floor, *others), sites, task.horizon_m, rng) for floor in task.floors)
-    return [(pack(sample.image), sample.walls.astype(np.uint8)) for sample in samples]
+    return [(pack(sample.image), sample.walls.astype(np.uint8), sample.ways) for sample in samples]
 
 
 def _draw_one(
@@ -159,6 +163,7 @@ class SampleFolder:
             self._offsets = np.load(folder / "offsets.npy")
             self._images = np.load(folder / "images.npy", mmap_mode="r")
             self._walls = np.load(folder / "walls.npy")
+            self._ways = np.load(folder / "ways.npy", mmap_mode="r")
         except (OSError, ValueError, EOFError) as error:
             raise PlanError(
                 f"{folder}: samples missing or broken ({error}); delete the folder to draw again"
@@ -175,7 +180,7 @@ class SampleFolder:
 
     def __getitem__(self, index: int) -> Sample:
         walls = self._walls[self._offsets[index] : self._offsets[index + 1]].astype(np.int64)
-        return Sample(unpack(self._images[index]), walls)
+        return Sample(unpack(self._images[index]), walls, np.array(self._ways[index]))
 
 
 def collate(samples: list[Sample], layout: Layout, max_segments: int) -> Batch:

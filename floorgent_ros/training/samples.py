@@ -1,33 +1,41 @@
-"""One training sample: a simulated observation and the walls that it does not show."""
+"""One training sample: a simulated observation, the walls that it does not show, and how far it is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from floorgent_ros.geometry.observation import observe
+from floorgent_ros.geometry.assumptions import saturated, unknown_costs, unknown_is_free
+from floorgent_ros.geometry.lattice import OUTSIDE, POINTS, lattice
+from floorgent_ros.geometry.observation import Observation, observe
 from floorgent_ros.geometry.segments import target_walls
-from floorgent_ros.geometry.symmetry import turn_levels
+from floorgent_ros.geometry.symmetry import turn_image, turn_levels
 from floorgent_ros.simulation.lidar import LidarSettings, Scene
 from floorgent_ros.simulation.site import Site, WalkSettings, walk, with_clutter
+from floorgent_ros.simulation.truth import Truth
+
+NOWHERE = 65535  # in `Sample.ways`
 
 
 @dataclass(frozen=True)
 class Sample:
-    """image: (L, L) int8 of −1/0/100, the network's input. walls: (N, 4) int64 unseen walls, levels."""
+    """image: (L, L) int8 of −1/0/100, the network's input. walls: (N, 4) int64 unseen walls, levels.
+
+    ways: (3, P, P) uint16, cm, at the points of the image's `lattice`: the distance if the unseen is free, if
+    it costs a surcharge, and in truth; saturated. Where the truth does not count
+    (protocol E4) it is `NOWHERE`, and all three are where the window holds no such point.
+    """
 
     image: NDArray[np.int8]
     walls: NDArray[np.int64]
+    ways: NDArray[np.uint16] = field(default_factory=lambda: np.full((3, POINTS, POINTS), NOWHERE, np.uint16))
 
     def turned(self, symmetry: int) -> Sample:
         """Apply one of the eight signed permutations (section IV-A1), 0 ≤ symmetry < 8; 0 is the identity."""
-        image = self.image.T if symmetry & 4 else self.image
-        image = image[:, ::-1] if symmetry & 1 else image
-        image = image[::-1] if symmetry & 2 else image
         walls = turn_levels(self.walls, symmetry, self.image.shape[0] - 1)
-        return Sample(np.ascontiguousarray(image), walls)
+        return Sample(turn_image(self.image, symmetry), walls, turn_image(self.ways, symmetry))
 
 
 def draw_settings(rng: np.random.Generator) -> WalkSettings:
@@ -67,7 +75,17 @@ def draw_sample(site: Site, horizon_m: float, rng: np.random.Generator) -> Sampl
     grid, places = walk(site, start, settings, rng, scene)
     observation = observe(grid, places[-1])
     walls = target_walls(site.plan.segments, observation.frame, observation.image, horizon_m)
-    return Sample(observation.image, walls)
+    return Sample(observation.image, walls, _ways(observation, Truth.of(site.plan, places[-1])))
+
+
+def _ways(observation: Observation, truth: Truth) -> NDArray[np.uint16]:
+    """Assumed and true distances (3, P, P) at the lattice's points."""
+    states = observation.states
+    fields = saturated(np.stack([unknown_is_free(states), unknown_costs(states), truth.distance]))
+    encoded = np.rint(100 * fields).astype(np.uint16)
+    encoded[2, ~truth.counted] = NOWHERE
+    cells = lattice(observation.frame, observation.window)
+    return np.where(cells == OUTSIDE, np.uint16(NOWHERE), encoded.reshape(3, -1)[:, cells])
 
 
 def _disturbed(site: Site, viewpoint: tuple[float, float], rng: np.random.Generator) -> Scene:

@@ -1,8 +1,8 @@
 """What a run learns: the samples, how they become batches and what its likelihood is counted in.
 
 The trainer knows networks only by their likelihood; a task is the rest. `WallTask` is the unseen walls of a
-robot's map (the wide setting), `PaintTask` the same for the inpainting peer, `SequenceTask` the paper's
-sequences.
+robot's map (the wide setting), `PaintTask` the same for the inpainting peer, `CriticTask` how far it is in
+them, `SequenceTask` the paper's sequences.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from torch import Tensor
 
 from floorgent_ros.config import TrainingSettings
 from floorgent_ros.errors import PlanError
+from floorgent_ros.geometry.assumptions import SATURATION_M
 from floorgent_ros.geometry.grid import UNKNOWN
 from floorgent_ros.model.checkpoint import Config
 from floorgent_ros.model.config import ModelConfig
+from floorgent_ros.model.critic import BOUNDS_M, IGNORED, CriticBatch, CriticConfig
 from floorgent_ros.model.inpainting import InpaintingConfig
 from floorgent_ros.model.paper.config import SequenceConfig, UnseenConfig
 from floorgent_ros.model.paper.network import SequenceBatch
@@ -30,7 +32,7 @@ from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import floors
 from floorgent_ros.training.dataset import SampleFolder, batches, collate, prepare_once, turned_draws
 from floorgent_ros.training.processes import Processes
-from floorgent_ros.training.samples import Sample
+from floorgent_ros.training.samples import NOWHERE, Sample
 from floorgent_ros.training.sequences import SequenceFolder, sequences
 
 WHOLE = slice(None)
@@ -58,7 +60,11 @@ def task_of(
         return UnseenTask(config, settings, data, out, processes)
     if isinstance(config, SequenceConfig):
         return SequenceTask(config, settings, data, processes)
-    task = PaintTask if isinstance(config, InpaintingConfig) else WallTask
+    task: type[WallTask] = WallTask
+    if isinstance(config, InpaintingConfig):
+        task = PaintTask
+    elif isinstance(config, CriticConfig):
+        task = CriticTask
     return task(config, settings, data, out, processes)
 
 
@@ -69,7 +75,7 @@ class WallTask:
 
     def __init__(
         self,
-        config: ModelConfig | InpaintingConfig | UnseenConfig,
+        config: ModelConfig | InpaintingConfig | UnseenConfig | CriticConfig,
         settings: TrainingSettings,
         data: Path,
         out: Path,
@@ -121,6 +127,29 @@ class PaintTask(WallTask):
     def counted(self, batch: Any) -> Tensor:
         """Unknown cells."""
         return (batch.image == UNKNOWN).sum()
+
+
+class CriticTask(WallTask):
+    """The same samples as assumed and true distances."""
+
+    unit = "point"
+
+    def collated(self, samples: list[Sample]) -> CriticBatch:
+        """Assumed distances and the classes of true detours."""
+        ways = np.stack([sample.ways for sample in samples])
+        metres = ways / np.float32(100)
+        detours = metres[:, 2] - metres[:, 0]
+        classes = 1 + np.searchsorted(BOUNDS_M, detours, side="right")
+        classes[ways[:, 2] == NOWHERE] = 0
+        outside = ways[:, 0] == NOWHERE
+        classes[outside] = IGNORED
+        assumed = np.where(outside[:, None], np.float32(SATURATION_M), metres[:, :2])
+        image = np.stack([sample.image for sample in samples])
+        return CriticBatch(torch.from_numpy(image), torch.from_numpy(assumed), torch.from_numpy(classes))
+
+    def counted(self, batch: CriticBatch) -> Tensor:
+        """Points within the window."""
+        return (batch.classes != IGNORED).sum()
 
 
 class SequenceTask:

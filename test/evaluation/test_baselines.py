@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from floorgent_ros.evaluation.baselines import (
-    best_multiple,
+from floorgent_ros.evaluation.baselines import best_multiple
+from floorgent_ros.geometry.assumptions import (
     saturated,
     unknown_costs,
     unknown_is_free,

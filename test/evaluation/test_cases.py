@@ -9,11 +9,12 @@ import pytest
 from tiny_plan import write_plan
 
 from floorgent_ros.errors import PlanError
-from floorgent_ros.evaluation.cases import KINDS, _case, cases, true_distance
+from floorgent_ros.evaluation.cases import KINDS, _case, cases
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, Window, crop
 from floorgent_ros.plans.plan import turned
 from floorgent_ros.plans.split import FloorFile
 from floorgent_ros.simulation.site import Site
+from floorgent_ros.simulation.truth import Truth
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_counted_cells_are_indoors_and_reachable(drawn):
 def test_truth_knows_every_wall_of_the_plan(floor):
     """From the left room into the right one the way leads through both doors, not through the walls."""
     viewpoint = (2.5, 2.0)
-    truth = true_distance(floor.read(), viewpoint)
+    truth = Truth.of(floor.read(), viewpoint).distance
     column, row = np.floor(Window(viewpoint).to_cell((12.5, 2.0))).astype(int)
     by_the_doors = 2 * np.hypot(2.5, 2.0) + 5.0  # doors at y = 0
     assert by_the_doors - 0.5 < truth[row, column] < by_the_doors + 1.5
@@ -78,7 +79,7 @@ def test_truth_knows_every_wall_of_the_plan(floor):
 
 
 def test_truth_begins_beside_a_viewpoint_that_inflation_blocks(floor):
-    truth = true_distance(floor.read(), (0.25, 2.0))  # a quarter of a metre off the left wall
+    truth = Truth.of(floor.read(), (0.25, 2.0)).distance  # a quarter of a metre off the left wall
     assert np.isinf(truth[128, 128]) or truth[128, 128] < 1.0
     assert np.isfinite(truth).sum() * (40 / 256) ** 2 > 60
 

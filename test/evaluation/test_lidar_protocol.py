@@ -14,10 +14,11 @@ from floorgent_ros.cli import main
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import PlanError
 from floorgent_ros.evaluation import lidar
-from floorgent_ros.evaluation.baselines import best_multiple, saturated, unknown_is_free
+from floorgent_ros.evaluation.baselines import best_multiple
 from floorgent_ros.evaluation.cases import Case, cases
 from floorgent_ros.evaluation.lidar import LABEL, evaluate, fit_multiple, judge, summarise, table, without_nan
 from floorgent_ros.evaluation.oracle import oracle
+from floorgent_ros.geometry.assumptions import saturated, unknown_is_free
 from floorgent_ros.geometry.distance import dilate
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, OccupancyMap, Window, crop
 from floorgent_ros.geometry.observation import observe

@@ -15,11 +15,11 @@ from floorgent_ros.cli import main
 from floorgent_ros.config import PredictorSettings
 from floorgent_ros.errors import CheckpointError, ConfigError
 from floorgent_ros.evaluation import lidar, peers
-from floorgent_ros.evaluation.baselines import unknown_is_free
 from floorgent_ros.evaluation.lidar import LABEL, evaluate, table
 from floorgent_ros.evaluation.oracle import oracle
 from floorgent_ros.evaluation.peers import COST, COSTS, ENSEMBLE, SHOWN, SINGLE, THRESHOLD, Peers, in_window
 from floorgent_ros.geometry import distance as distances
+from floorgent_ros.geometry.assumptions import unknown_is_free
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, OccupancyMap
 from floorgent_ros.geometry.observation import observe
 from floorgent_ros.model.checkpoint import save_checkpoint

@@ -17,6 +17,7 @@ from tiny_model import random_image, random_walls, write_samples
 from tiny_plan import write_plan
 
 from floorgent_ros.errors import PlanError
+from floorgent_ros.geometry.lattice import POINTS
 from floorgent_ros.geometry.raster import rasterise
 from floorgent_ros.model.sequence import Layout
 from floorgent_ros.plans.split import FloorFile
@@ -89,7 +90,7 @@ def test_a_folder_gives_each_sample_back(folder, written):
         assert samples[index].walls.dtype == np.int64
 
 
-@pytest.mark.parametrize("name", ["images.npy", "walls.npy", "offsets.npy"])
+@pytest.mark.parametrize("name", ["images.npy", "walls.npy", "offsets.npy", "ways.npy"])
 @pytest.mark.parametrize(
     "fault",
     ["missing", "truncated", "text", "empty"],
@@ -214,9 +215,10 @@ def _workers_are_threads(monkeypatch):
 
 def test_a_task_draws_what_its_seed_says(floor):
     first, again = (draw_many(Draw((floor, floor), 3, 20.0)) for _ in range(2))
-    for (image, walls), (image_again, walls_again) in zip(first, again, strict=True):
-        assert np.array_equal(image, image_again)
-        assert np.array_equal(walls, walls_again)
+    for one, other in zip(first, again, strict=True):
+        image, walls, ways = one
+        assert all(np.array_equal(*pair) for pair in zip(one, other, strict=True))
+        assert ways.shape == (3, POINTS, POINTS)
         states = unpack(image)
         assert set(np.unique(states)) == {-1, 0, 100}
         assert walls.dtype == np.uint8
@@ -235,6 +237,7 @@ def test_prepared_samples_do_not_depend_on_the_number_of_workers(tmp_path, floor
     for index in range(5):
         assert np.array_equal(one[index].image, three[index].image)
         assert np.array_equal(one[index].walls, three[index].walls)
+        assert np.array_equal(one[index].ways, three[index].ways)
 
 
 @pytest.mark.usefixtures("_workers_are_threads")

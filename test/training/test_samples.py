@@ -11,13 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from floorgent_ros.geometry.assumptions import saturated, unknown_is_free
 from floorgent_ros.geometry.grid import CELL_M, FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS
+from floorgent_ros.geometry.lattice import OUTSIDE, lattice
+from floorgent_ros.geometry.observation import observe
 from floorgent_ros.geometry.raster import rasterise
 from floorgent_ros.geometry.symmetry import SYMMETRIES
 from floorgent_ros.plans.plan import Plan
 from floorgent_ros.simulation.lidar import LidarSettings
 from floorgent_ros.simulation.site import Site, WalkSettings
-from floorgent_ros.training.samples import Sample, _disturbed, draw_sample, draw_settings
+from floorgent_ros.simulation.truth import Truth
+from floorgent_ros.training.samples import NOWHERE, Sample, _disturbed, draw_sample, draw_settings
 
 HORIZON_M = 14.0
 TOP = WINDOW_CELLS - 1
@@ -54,7 +58,9 @@ def any_sample(seed, walls=12):
 
 
 def same(first, second):
-    return np.array_equal(first.image, second.image) and np.array_equal(first.walls, second.walls)
+    return all(
+        np.array_equal(getattr(first, name), getattr(second, name)) for name in ("image", "walls", "ways")
+    )
 
 
 def test_the_first_symmetry_is_the_identity():
@@ -151,6 +157,28 @@ def test_samples_are_seeded():
         draw_sample(SITE, HORIZON_M, np.random.default_rng(0)),
         draw_sample(SITE, HORIZON_M, np.random.default_rng(1)),
     )
+
+
+def test_ways_are_assumed_and_true_distances_at_the_points_of_the_image(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "floorgent_ros.training.samples.observe", lambda *a: seen.append(observe(*a)) or seen[-1]
+    )
+    for seed in range(6):
+        sample = draw_sample(SITE, HORIZON_M, np.random.default_rng(seed))
+        observation = seen[-1]
+        truth = Truth.of(SITE.plan, observation.window.viewpoint)
+        cells = lattice(observation.frame, observation.window)
+        inside = cells != OUTSIDE
+        assert np.all(sample.ways[:, ~inside] == NOWHERE)
+        null = saturated(unknown_is_free(observation.states)).ravel()[cells[inside]]
+        assert np.abs(sample.ways[0, inside] / 100 - null).max() <= 0.0051
+        assert np.all(sample.ways[1, inside] + 1 >= sample.ways[0, inside])
+        counted = truth.counted.ravel()[cells[inside]]
+        assert np.array_equal(sample.ways[2, inside] != NOWHERE, counted)
+        true = truth.distance.ravel()[cells[inside]][counted]
+        assert np.abs(sample.ways[2, inside][counted] / 100 - true).max() <= 0.0051
+        assert counted.sum() > 40
 
 
 def test_images_show_what_the_network_expects(samples):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from skimage.graph import MCP_Geometric
 
-from floorgent_ros.evaluation.costs import cheapest
+from floorgent_ros.geometry.costs import cheapest
 from floorgent_ros.geometry.distance import distance_fields, start_cell
 from floorgent_ros.geometry.grid import CELL_M
 
