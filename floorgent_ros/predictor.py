@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from floorgent_ros.geometry import distance as distances
 from floorgent_ros.geometry.doors import Ways, open_doors
 from floorgent_ros.geometry.grid import FREE, OCCUPIED, UNKNOWN, WINDOW_CELLS, OccupancyMap
 from floorgent_ros.geometry.observation import Observation, observe
-from floorgent_ros.geometry.raster import rasterise_metres
+from floorgent_ros.geometry.searched import Searched
 from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import CRITIC, Network, load_checkpoint, shipped
@@ -27,22 +24,9 @@ from floorgent_ros.model.inpainting import Inpainter
 from floorgent_ros.model.memory import ThriftySampler
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import Nucleus
+from floorgent_ros.stopwatch import Stopwatch
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-class Stopwatch:
-    """Milliseconds by stage."""
-
-    def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
-
-    @contextlib.contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        """Time the block as `stage`."""
-        begun = time.perf_counter()
-        yield
-        self.milliseconds[stage] = 1e3 * (time.perf_counter() - begun)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,38 +231,6 @@ def distance_field_of(
     watch = watch or Stopwatch()
     ways = Searched.of(observation, completions, inflation_radius_m, watch, rasters)
     return _summarised(grid, observation, completions, ways, seed, horizon_m, watch)
-
-
-@dataclass(frozen=True, eq=False)
-class Searched:
-    """Of N completions: rasters and blocked (N, 256, 256) bool, fields (N, 256, 256) m, +inf unreachable."""
-
-    rasters: NDArray[np.bool_]
-    blocked: NDArray[np.bool_]
-    fields: NDArray[np.float64]
-
-    @classmethod
-    def of(
-        cls,
-        observation: Observation,
-        completions: list[NDArray[np.float32]],
-        inflation_radius_m: float,
-        watch: Stopwatch,
-        rasters: NDArray[np.bool_] | None = None,
-    ) -> Searched:
-        """Draw the walls in the window, unless rasters holds that already, and search each completion."""
-        with watch("rasterise"):
-            if rasters is None:
-                rasters = np.stack([rasterise_metres(walls, observation.window) for walls in completions])
-            states = observation.states
-            blocked = np.stack([distances.blocked(states, raster, inflation_radius_m) for raster in rasters])
-        with watch("distance"):
-            fields = distances.distance_fields(blocked)
-        return cls(rasters, blocked, fields)
-
-    def only(self, chosen: NDArray[np.int64]) -> Searched:
-        """These completions alone."""
-        return Searched(self.rasters[chosen], self.blocked[chosen], self.fields[chosen])
 
 
 def _summarised(
