@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from floorgent_ros.cli_drawing import add_drawing
 from floorgent_ros.cli_evaluate import add_paper_protocols
-from floorgent_ros.config import NodeSettings, PredictorSettings
+from floorgent_ros.config import NodeSettings
 from floorgent_ros.errors import FloorgentError
 
 EXIT_OK, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 2, 130
@@ -70,7 +71,7 @@ def _add_predict(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--viewpoint", type=float, nargs=2, required=True, metavar=("X", "Y"), help="m, in the map's frame"
     )
-    _add_drawing(parser)
+    add_drawing(parser, "seed", "completions", "candidates", "wall_log_odds")
     _add_network(parser)
     parser.add_argument("--out", type=Path, metavar="F.npz", help="write the arrays there")
     parser.add_argument("--png", type=Path, metavar="F.png", help="draw map, completions and distance there")
@@ -124,7 +125,7 @@ def _add_replay(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="HZ",
         help="at most this many predictions a second of the bag (default %(default)s)",
     )
-    _add_drawing(parser)
+    add_drawing(parser, "seed", "completions", "candidates", "wall_log_odds")
     _add_network(parser)
     parser.add_argument("--out", type=Path, metavar="BAG2", help="write the predictions there, as a new bag")
     parser.add_argument("--gif", type=Path, metavar="F.gif", help="draw the replay there")
@@ -213,25 +214,7 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     lidar.add_argument("--floors", type=int, metavar="N", help="only the first N floors")
     lidar.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    lidar.add_argument(
-        "--top-p", type=float, metavar="P", help="nucleus of the sampling, instead of the default"
-    )
-    lidar.add_argument(
-        "--temperature", type=float, metavar="T", help="of the sampling, instead of the default"
-    )
-    lidar.add_argument(
-        "--wall-log-odds", type=float, metavar="O", help="of the sampling, instead of the default"
-    )
-    lidar.add_argument(
-        "--detour-m", type=float, metavar="M", help="of the doors in completions, instead of the default"
-    )
-    lidar.add_argument("--completions", type=int, metavar="N", help="instead of the default number")
-    lidar.add_argument(
-        "--candidates",
-        type=int,
-        metavar="M",
-        help="draw M, keep the completions (default: the node's; 0: all)",
-    )
+    add_drawing(lidar, "top_p", "temperature", "wall_log_odds", "detour_m", "completions", "candidates")
     lidar.add_argument("--critic", type=Path, metavar="F", help="that chooses (default: the shipped one)")
     lidar.add_argument("--seed", type=int, default=0, metavar="N", help="of viewpoints and completions")
     lidar.add_argument(
@@ -274,7 +257,6 @@ def _add_evaluate(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:
-    defaults = PredictorSettings()
     parser = commands.add_parser(
         "benchmark",
         help="milliseconds of every stage, beside other ways and other networks",
@@ -282,10 +264,7 @@ def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     _add_network(parser)
     parser.add_argument("--precision", default="auto", metavar="P", help="auto, float32, bfloat16 or float16")
-    parser.add_argument(
-        "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
-    )
-    parser.add_argument("--wall-log-odds", type=float, metavar="O", help="instead of the default")
+    add_drawing(parser, "completions", "candidates", "wall_log_odds")
     parser.add_argument(
         "--runs", type=int, default=20, metavar="N", help="measured predictions (default %(default)s)"
     )
@@ -302,21 +281,6 @@ def _add_benchmark(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.set_defaults(command=_benchmark)
-
-
-def _add_drawing(parser: argparse.ArgumentParser) -> None:
-    defaults = PredictorSettings()
-    parser.add_argument("--seed", type=int, default=defaults.seed, help="random seed (default %(default)s)")
-    parser.add_argument(
-        "--completions", type=int, default=defaults.completions, help="how many (default %(default)s)"
-    )
-    parser.add_argument(
-        "--wall-log-odds",
-        type=float,
-        default=defaults.wall_log_odds,
-        metavar="O",
-        help="below 0 fewer walls are drawn, above 0 more (default %(default)s)",
-    )
 
 
 def _add_network(parser: argparse.ArgumentParser) -> None:

@@ -22,9 +22,7 @@ def run(options: argparse.Namespace) -> int:
     for path in filter(None, (options.out, options.png)):
         check_file(path)
     grid = OccupancyMap.from_file(options.map)
-    settings = PredictorSettings(
-        seed=options.seed, completions=options.completions, wall_log_odds=options.wall_log_odds
-    )
+    settings = PredictorSettings.of(options)
 
     from floorgent_ros.predictor import DistancePredictor
 

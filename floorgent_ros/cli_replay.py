@@ -29,9 +29,7 @@ def run(options: argparse.Namespace) -> int:
         raise FloorgentError(f"{error.name} is not installed: pip install rosbags") from None
     _check(options)
     settings = NodeSettings(min_travel=options.min_travel, max_rate=options.max_rate)
-    wanted = PredictorSettings(
-        seed=options.seed, completions=options.completions, wall_log_odds=options.wall_log_odds
-    )
+    wanted = PredictorSettings.of(options)
     with _terminated(), Recording.open(options.bag) as recording:
         source = _sources(recording, options)
         if (patches := f"{options.map_topic}_updates") in recording.types:

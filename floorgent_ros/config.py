@@ -8,6 +8,7 @@ extent, quantisation, horizon, order of segments) lives in the checkpoint instea
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -137,6 +138,16 @@ class PredictorSettings:
 
     def __post_init__(self) -> None:
         check(self)
+
+    @classmethod
+    def of(cls, options: object) -> PredictorSettings:
+        """Those options of a command that bear a field's name; where there is none, or None, the default.
+
+        Raises `ConfigError` for a value out of its range.
+        """
+        given = {item.name: getattr(options, item.name, None) for item in fields(cls)}
+        given = {name: os.fspath(x) if isinstance(x, os.PathLike) else x for name, x in given.items()}
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,11 @@ def text(report: dict[str, Any]) -> str:
     where = f"{machine['processor']}, {machine['cores']} cores, load {machine['load']}"
     how = f"{machine['device']}, {machine['precision']}, {machine['threads']} threads, {machine['allocator']}"
     height, width = report["map_cells"]
-    walls = f"{report['completions']} completions of {report['walls_a_completion']:.0f} walls on average"
+    drawn = max(report["completions"], report["candidates"])
+    kept = f"{report['completions']} completions" + (
+        f" kept of {drawn}" if drawn > report["completions"] else ""
+    )
+    walls = f"{kept}, {report['walls_a_completion']:.0f} walls on average"
     lines = [
         f"model     {report['model']}",
         f"machine   {where}; {how}",

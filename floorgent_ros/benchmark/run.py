@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
@@ -43,11 +42,11 @@ def main_from_cli(options: argparse.Namespace) -> int:
         raise ConfigError(f"--full-size {options.full_size}: use 0 to {SequenceConfig.max_segments}")
     if options.png:
         check_file(options.png)
-    settings = PredictorSettings(completions=options.completions)
-    if options.wall_log_odds is not None:
-        settings = dataclasses.replace(settings, wall_log_odds=options.wall_log_odds)
     predictor = DistancePredictor.from_checkpoint(
-        options.checkpoint, device=options.device, precision=options.precision, settings=settings
+        options.checkpoint,
+        device=options.device,
+        precision=options.precision,
+        settings=PredictorSettings.of(options),
     )
     found = measure(
         predictor,
@@ -95,6 +94,7 @@ def measure(
         "model": predictor.description,
         "machine": machine.describe(device, str(dtype).removeprefix("torch.")),
         "completions": predictor.settings.completions,
+        "candidates": predictor.settings.candidates,
         "walls_a_completion": walls,
         "wall_log_odds": predictor.settings.wall_log_odds,
         "map_cells": list(pipeline.grid.cells.shape),

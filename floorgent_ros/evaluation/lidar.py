@@ -42,14 +42,6 @@ from floorgent_ros.predictor import DistanceField, DistancePredictor
 
 NOTICEABLE_M = 0.2  # cells where prediction and null are both closer than this are left out of the MAE
 RINGS_M = ((0.0, 5.0), (5.0, 10.0), (10.0, 20.0))  # straight-line distance from the viewpoint
-SAMPLING = (
-    "top_p",
-    "temperature",
-    "wall_log_odds",
-    "detour_m",
-    "completions",
-    "candidates",
-)  # settings that the command line may change
 METHODS = ("prediction", "null", "multiple", "unknown_costs", "unknown_is_wall")
 LABEL = 36  # columns of a row's name in the text report
 
@@ -234,11 +226,8 @@ def main_from_cli(args: argparse.Namespace) -> int:
     chosen = floors(data, split)
     if args.floors:
         chosen = chosen[: args.floors]
-    given = {name: value for name in SAMPLING if (value := getattr(args, name)) is not None}
-    given |= {"critic": str(args.critic)} if args.critic else {}
-    predictor = DistancePredictor.from_checkpoint(
-        args.checkpoint, device=args.device, settings=PredictorSettings(**given)
-    )
+    settings = PredictorSettings.of(args)
+    predictor = DistancePredictor.from_checkpoint(args.checkpoint, device=args.device, settings=settings)
     peers = None
     if args.peers is not None:
         threshold = THRESHOLD if args.peer_threshold is None else args.peer_threshold

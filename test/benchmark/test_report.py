@@ -42,6 +42,8 @@ def found(checkpoint: Path) -> dict:
             "cpu",
             "--completions",
             2,
+            "--candidates",
+            5,
             "--runs",
             1,
             "--no-peers",
@@ -69,7 +71,9 @@ def test_every_stage_has_its_times(found: dict) -> None:
 def test_conditions_are_said(found: dict) -> None:
     assert {"device", "precision", "threads", "allocator", "processor", "load"} <= set(found["machine"])
     assert found["machine"]["precision"] == "float32"
-    assert found["completions"] == 2
+    assert (found["completions"], found["candidates"]) == (2, 5)
+    assert "2 completions kept of 5, " in report.text(found)
+    assert "2 completions, " in report.text(found | {"candidates": 0})
     assert found["walls_a_completion"] > 0
     assert found["peak_mib"] > 50
 
