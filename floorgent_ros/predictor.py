@@ -19,9 +19,9 @@ from floorgent_ros.geometry.searched import Searched
 from floorgent_ros.geometry.segments import to_metres, unseen_walls
 from floorgent_ros.geometry.threads import in_threads
 from floorgent_ros.model.checkpoint import CRITIC, Network, load_checkpoint, shipped
-from floorgent_ros.model.critic import Critic, keep
+from floorgent_ros.model.critic import Critic
 from floorgent_ros.model.inpainting import Inpainter
-from floorgent_ros.model.memory import ThriftySampler
+from floorgent_ros.model.memory import ThriftyCritic, ThriftySampler
 from floorgent_ros.model.paper.network import SequenceNet
 from floorgent_ros.model.sampling import Nucleus
 from floorgent_ros.stopwatch import Stopwatch
@@ -72,6 +72,7 @@ class DistancePredictor:
         self.network = network
         self.critic = critic
         self.sampler = ThriftySampler(network)
+        self._keep = None if critic is None else ThriftyCritic(critic, self.sampler.notes)
         self.name = name
         self.settings = settings or PredictorSettings()
         self.observation = observation or ObservationSettings()
@@ -171,9 +172,9 @@ class DistancePredictor:
         with watch("trim"):
             walls = with_doors([_unseen(levels, observation) for levels in drawn], observation, settings)
         ways = Searched.of(observation, walls, settings.inflation_radius_m, watch)
-        if self.critic is not None and len(walls) > count:
+        if self._keep is not None and len(walls) > count:
             with watch("choose"):
-                chosen = keep(self.critic, observation, ways.fields, count)
+                chosen = self._keep(observation, ways.fields, count)
                 walls, ways = [walls[index] for index in chosen], ways.only(chosen)
         return _summarised(grid, observation, walls, ways, seed, self.horizon_m, watch)
 

@@ -1,4 +1,4 @@
-"""Drawing completions when the GPU's memory runs out: fewer at once, then on the CPU."""
+"""When the GPU's memory runs out: completions are drawn fewer at once, then on the CPU, and judged there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from floorgent_ros.geometry.observation import Observation
+from floorgent_ros.model.critic import Critic, keep
 from floorgent_ros.model.sampler import FastestSampler
 from floorgent_ros.model.sampling import Nucleus, Sampler
 
@@ -78,3 +80,36 @@ class ThriftySampler:
         self._chunk = None
         self._network.to("cpu", torch.float32)
         return "out of GPU memory with a single completion: from now on the network runs on the CPU"
+
+
+class ThriftyCritic:
+    """`critic.keep` that goes on on the CPU, in float32, when the memory of the GPU runs out.
+
+    notes: gets one line when that has worked.
+    """
+
+    def __init__(
+        self, critic: Critic, notes: list[str], choose: Callable[..., NDArray[np.int64]] = keep
+    ) -> None:
+        """choose: `critic.keep` or its like."""
+        self._critic = critic
+        self._notes = notes
+        self._choose = choose
+        self._retreated = False
+
+    def __call__(
+        self, observation: Observation, fields: NDArray[np.float64], count: int
+    ) -> NDArray[np.int64]:
+        """As `critic.keep`; raises `torch.cuda.OutOfMemoryError` where the critic has retreated before."""
+        try:
+            return self._choose(self._critic, observation, fields, count)
+        except torch.cuda.OutOfMemoryError:
+            if self._retreated:
+                raise
+        # only here: during the handling of the error its traceback still holds the tensors
+        torch.cuda.empty_cache()
+        self._retreated = True
+        self._critic.to("cpu", torch.float32)
+        chosen = self._choose(self._critic, observation, fields, count)
+        self._notes.append("out of GPU memory in the critic: from now on it runs on the CPU")
+        return chosen
