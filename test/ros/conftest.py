@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import rclpy
-from ros_harness import Bench
+from ros_harness import Bench, FakePredictor
 from ros_process import NodeProcess
 
 
@@ -25,6 +25,12 @@ def bench() -> Iterator[Bench]:
     bench = Bench()
     yield bench
     bench.close()
+
+
+@pytest.fixture
+def predictor() -> FakePredictor:
+    """Answers at once, without torch."""
+    return FakePredictor()
 
 
 @pytest.fixture

@@ -166,6 +166,11 @@ class FakePredictor:
         )
 
 
+def started(bench: Bench, predictor: FakePredictor, **parameters: Any) -> FloorgentNode:
+    """The node with poses from a topic and no needless waits."""
+    return bench.floorgent(predictor, **{"pose_source": "pose", "max_rate": 100.0, **parameters})
+
+
 def fake_field(
     viewpoint: tuple[float, float] = (1.5, -2.25), completions: int = 2, seed: int = 0, note: str = ""
 ) -> DistanceField:

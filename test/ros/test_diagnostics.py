@@ -16,11 +16,6 @@ from floorgent_ros.ros import diagnostics
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 
-@pytest.fixture
-def predictor() -> FakePredictor:
-    return FakePredictor()
-
-
 class Doctor:
     """A robot, a node and its newest status."""
 

@@ -43,13 +43,13 @@ ELSEWHERE = {
         "ros/test_node.py::test_late_joiner_gets_the_last_result_on_every_topic"
     ),
     "no map received, without a hint": (
-        "ros/test_node.py::test_without_map_and_pose_a_throttled_line_names_topic_and_qos"
+        "ros/test_node_log.py::test_without_map_and_pose_a_throttled_line_names_topic_and_qos"
     ),
     "walls are 1 where they should be 100": (
         "ros/test_maps.py::test_a_map_of_zeros_and_ones_is_warned_about_and_used"
     ),
     "width x height that does not fit the data crashes the node": (
-        "ros/test_node.py::test_malformed_maps_are_refused_with_one_line_each_and_the_next_good_one_served"
+        "ros/test_node_log.py::test_malformed_maps_are_refused_with_one_line_each_and_the_next_good_one_served"
     ),
     "inference starves services": (
         "ros/test_parameters.py::test_parameters_can_be_set_over_ros_while_a_prediction_runs"
@@ -58,7 +58,7 @@ ELSEWHERE = {
         "test_launch.py::test_given_arguments_become_parameters_of_the_right_type"
     ),
     "a stream of invalid-frame warnings": (
-        "ros/test_node.py::test_pose_in_another_frame_gives_one_line_and_no_prediction"
+        "ros/test_node_log.py::test_pose_in_another_frame_gives_one_line_and_no_prediction"
     ),
     "ExternalShutdownException as a traceback": (
         "ros/test_faults.py::test_signal_in_any_state_exits_0_at_once"

@@ -22,11 +22,6 @@ from floorgent_ros.ros.floorgent_node import FAILURE, SUCCESS, FloorgentNode
 QUICK = {"pose_source": "pose", "max_rate": 100.0}
 
 
-@pytest.fixture
-def predictor() -> FakePredictor:
-    return FakePredictor()
-
-
 def managed(bench: Bench, predictor: Any) -> FloorgentNode:
     """A node that waits for its manager."""
     return bench.floorgent(predictor, autostart=False, **QUICK)

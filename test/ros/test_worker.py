@@ -53,11 +53,6 @@ class Desk:
 
 
 @pytest.fixture
-def predictor() -> FakePredictor:
-    return FakePredictor()
-
-
-@pytest.fixture
 def desk(predictor: FakePredictor) -> Iterator[Desk]:
     desk = Desk(lambda: predictor)
     assert desk.next(Ready).description == "fake predictor"
