@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 SOAK_ARGS ?=
 
 # What the installed package is made from. The Python sources are not: the install points at the working tree.
-PACKAGE := CMakeLists.txt package.xml setup.py pyproject.toml tools/launch_standin.py \
+PACKAGE := CMakeLists.txt package.xml setup.py pyproject.toml tools/launch_standin.py tools/launch_entities.py \
   $(wildcard cmake/* config/* config/sros2/* config/training/* config/training/*/* launch/* msg/* srv/*)
 
 # An environment that was moved or copied along with the folder cannot run: set up anew.

@@ -84,7 +84,13 @@ def test_executables_can_be_installed_as_links(workspace: Path, name: str) -> No
 
 @pytest.mark.parametrize(
     "name",
-    ["launch/predict.launch.py", "config/predict.yaml", "config/predict.rviz", "tools/launch_standin.py"],
+    [
+        "launch/predict.launch.py",
+        "config/predict.yaml",
+        "config/predict.rviz",
+        "tools/launch_standin.py",
+        "tools/launch_entities.py",
+    ],
 )
 def test_shared_files_are_installed(workspace: Path, name: str) -> None:
     installed = workspace / "install" / "floorgent_ros" / "share" / "floorgent_ros" / name
